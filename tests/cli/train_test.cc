@@ -271,6 +271,7 @@ TEST_F(Train, WithoutAConfigItIsThatOfTheCheckpointItBeginsWith) {
             read_json(folder_ / "first/run.json").value()["model"]);
   // Checkpoints are named as by -m.
   std::ranges::replace(words, std::string("first/model"), std::string("starter"));
+  std::ranges::replace(words, std::string("second"), std::string("third"));
   words.emplace_back("--dry-run");
   const Outcome checked = run(words);
   EXPECT_EQ(checked.code, 0) << checked.err;
