@@ -40,6 +40,7 @@ class Likeness {
     if (!equal && !(std::inner_product(row.begin(), row.end(), other.begin(), 0.0F) >= least_)) return false;
     if (!collection_.has_late_rows()) return true;
     if (equal && same_bytes(collection_.late_rows(a), collection_.late_rows(b))) return true;
+    make_room(a, b);
     const Matrix<float>& rows_a = late_rows(a);
     const Matrix<float>& rows_b = late_rows(b);
     if (rows_a.rows() != rows_b.rows()) return false;
@@ -54,10 +55,14 @@ class Likeness {
     return a.count == b.count && std::memcmp(a.data, b.data, bytes) == 0;
   }
 
-  // Cache of recently compared rows: a page has half a megabyte of them.
-  const Matrix<float>& late_rows(int64_t row) {
+  // Drops the rows that were compared recently, of which a page has half a megabyte, if there are many and one of the two
+  // is not among them.
+  void make_room(int64_t a, int64_t b) {
     constexpr size_t kKept = 64;
-    if (late_rows_.size() > kKept && late_rows_.find(row) == late_rows_.end()) late_rows_.clear();
+    if (late_rows_.size() > kKept && !(late_rows_.contains(a) && late_rows_.contains(b))) late_rows_.clear();
+  }
+  // Valid until make_room() is called.
+  const Matrix<float>& late_rows(int64_t row) {
     const auto [place, fresh] = late_rows_.try_emplace(row);
     if (fresh) place->second = restore_rows(collection_.late_rows(row));
     return place->second;
