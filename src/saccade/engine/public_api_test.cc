@@ -651,7 +651,8 @@ TEST_F(PublicApi, TheBestHitsAreRankedAnewByASecondModel) {
   EXPECT_EQ(page->hits[0].id, answer->hits[1].id);
   EXPECT_EQ(page->hits[0].rank, 2);
   // An image of the collection is read from its file, as the hits are.
-  const auto alike = engine.like(first->hits[0].id, {.rerank = *second, .rerank_by = saccade::RerankMethod::kCosine});
+  const auto alike =
+      engine.like(first->hits[0].id, {.rerank = *second, .rerank_by = saccade::RerankMethod::kCosine});
   ASSERT_TRUE(alike) << alike.error().message;
   ASSERT_EQ(alike->hits.size(), 2U);
   for (const saccade::Hit& hit : alike->hits) {
