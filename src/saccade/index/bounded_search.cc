@@ -129,13 +129,10 @@ struct TileTerms {
     const int64_t stride = int8_row_bytes(scan.int8.dim);
     for (int64_t i = 0; i < count; ++i) {
       const auto at = static_cast<size_t>(i);
-      uint32_t bits[3];
-      std::memcpy(bits, codes + i * stride + scan.columns, sizeof(bits));
-      const bool whole = row_check(odd[i], even[i], bits[0], bits[1], first + i) == bits[2];
-      std::memcpy(&scale[at], &bits[0], sizeof(float));
-      std::memcpy(&error[at], &bits[1], sizeof(float));
-      if (!whole) scale[at] = 0;
-      if (!whole) error[at] = kInfinity;
+      const Int8Terms terms =
+          read_checked_terms(codes + i * stride, scan.columns, odd[i], even[i], first + i);
+      scale[at] = terms.scale;
+      error[at] = terms.error;
     }
   }
 };

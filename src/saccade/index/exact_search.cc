@@ -20,10 +20,9 @@
 namespace saccade {
 namespace {
 
-// Numbers of rows and queries scored together, so that both stay in the second-level cache: 128 KiB of each
-// at 512 columns.
+// Number of rows that kPassQueries queries are scored with, so that both stay in the second-level cache: 128 KiB of
+// each at 512 columns.
 constexpr int64_t kTileRows = 64;
-constexpr int64_t kBlockQueries = 64;
 // Minimum number of rows that a thread takes at a time; smaller parts would mainly fill their lists of the
 // best.
 constexpr int64_t kMinPartRows = 4096;
@@ -171,15 +170,15 @@ int64_t count_allowed(const SearchedRows& searched, int64_t from, int64_t to) {
       [](uint8_t flag) { return flag != 0; });
 }
 
-// How rows are searched: in full, or by their 8-bit codes one after the other or in tiles.
+// Ways to search rows: in full, or by their 8-bit codes, one after the other or in tiles.
 enum class Way : uint8_t { kInFull, kByCodes, kByTiles };
 
 bool tiles_pay(int64_t rows, int64_t k) {
   return k <= rows / 64 && has_fast_int8_tiles();
 }
 
-// Returns the fastest way. Codes exclude few rows where many are wanted or few allowed. Of many queries codes one after the
-// other take as long as full rows, which are limited by arithmetic then, not by memory; tiles score more rows in full.
+// Returns the fastest way. Codes exclude few rows where many are wanted or few allowed. With many queries, codes one after
+// the other take as long as full rows, which arithmetic limits then, not memory; tiles score more rows in full.
 Way way_to_search(const SearchedRows& searched, int64_t queries, int64_t k) {
   const int64_t allowed = count_allowed(searched, 0, searched.rows.rows());
   if (searched.int8.count == 0 || allowed < searched.rows.rows() / 4) return Way::kInFull;
@@ -325,8 +324,8 @@ void search_range(const SearchedRows& searched, int64_t from, int64_t to, const 
                   int64_t k, ThreadPool& pool, std::span<BestRows> best, std::span<const Wanted> wanted,
                   std::span<const Int8Query> by_codes = {}, std::span<int64_t> rescored = {}) {
   if (to == from) return;
-  for (int64_t first = 0; first < padded.rows(); first += kBlockQueries) {
-    const int64_t count = std::min(kBlockQueries, padded.rows() - first);
+  for (int64_t first = 0; first < padded.rows(); first += kPassQueries) {
+    const int64_t count = std::min(kPassQueries, padded.rows() - first);
     const auto at = static_cast<size_t>(first);
     const auto of_queries = static_cast<size_t>(count);
     const auto of_block = best.subspan(at, of_queries);
@@ -411,7 +410,7 @@ Result<FoundRows> find_rows(const SearchedRows& searched, MatrixView<const float
 }
 
 int64_t queries_of_a_pass(const SearchedRows& searched, int64_t k) {
-  return searched.int8.count == 0 || tiles_pay(searched.rows.rows(), k) ? kBlockQueries : kBoundedQueries;
+  return searched.int8.count == 0 || tiles_pay(searched.rows.rows(), k) ? kPassQueries : kBoundedQueries;
 }
 
 Result<std::vector<std::vector<RowScore>>> exact_search(MatrixView<const float> rows,

@@ -22,6 +22,9 @@ struct SearchedRows {
   std::stop_token stop = {};              // ends a search within milliseconds, with kCancelled
 };
 
+// Largest number of queries that share one pass over the rows.
+inline constexpr int64_t kPassQueries = 64;
+
 struct FoundRows {
   // Best rows for each query, min(k, allowed rows) of them, best first.
   std::vector<std::vector<RowScore>> best;
@@ -45,12 +48,11 @@ struct FoundRows {
 // they are not used for more than 16 queries. Nor are they used if fewer than a quarter of the rows are allowed, or
 // for k above an eighth of the allowed rows (a 64th for more than 16 queries). A search of full rows is faster in
 // those cases.
-// Memory: lists of the best rows for 64 queries at a time.
+// Memory: lists of the best rows for kPassQueries queries at a time.
 Result<FoundRows> find_rows(const SearchedRows& searched, MatrixView<const float> queries, int64_t k,
                             ThreadPool& pool, std::span<const std::span<const int64_t>> wanted = {});
 
-// Returns the number of queries at a time for which find_rows takes the least time for each, at most as many as share one
-// pass over the rows. Cost: none.
+// Returns the number of queries at a time for which find_rows takes the least time for each, at most kPassQueries. Cost: none.
 int64_t queries_of_a_pass(const SearchedRows& searched, int64_t k);
 
 // Searches without 8-bit rows.

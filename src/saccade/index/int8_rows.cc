@@ -54,14 +54,6 @@ float scale_of(std::span<const double> values) {
 
 }  // namespace
 
-Int8Terms read_int8_terms(const std::byte* row, int64_t columns) {
-  Int8Terms terms;
-  std::memcpy(&terms.scale, row + columns, sizeof(float));
-  std::memcpy(&terms.error, row + columns + 4, sizeof(float));
-  std::memcpy(&terms.check, row + columns + 8, sizeof(uint32_t));
-  return terms;
-}
-
 Int8Encoder::Int8Encoder(int64_t dim)
     : dim_(dim),
       signs_(column_signs<double>(int8_columns(dim))),

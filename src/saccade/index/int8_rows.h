@@ -48,8 +48,11 @@
 // damage.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -79,7 +82,13 @@ struct Int8Terms {
   float error = 0;  // E
   uint32_t check = 0;
 };
-Int8Terms read_int8_terms(const std::byte* row, int64_t columns);
+inline Int8Terms read_int8_terms(const std::byte* row, int64_t columns) {
+  Int8Terms terms;
+  std::memcpy(&terms.scale, row + columns, sizeof(float));
+  std::memcpy(&terms.error, row + columns + 4, sizeof(float));
+  std::memcpy(&terms.check, row + columns + 8, sizeof(uint32_t));
+  return terms;
+}
 
 // Encoder of rows of one width. Thread-safe, because it is const.
 class Int8Encoder {
@@ -107,6 +116,17 @@ inline uint32_t row_check(int32_t odd_product, int32_t even_product, uint32_t sc
   return static_cast<uint32_t>(odd_product) * 0x9E3779B1U +
          static_cast<uint32_t>(even_product) * 0x165667B1U + scale_bits * 0x85EBCA77U +
          error_bits * 0xC2B2AE3DU + static_cast<uint32_t>(number + 1) * 0x27D4EB2FU;
+}
+
+// Reads a row's terms and checks them by the products of its bytes with int8_check_parts. If the check is wrong, the scale
+// is 0 and the error infinite, so that the row is scored in full.
+inline Int8Terms read_checked_terms(const std::byte* row, int64_t columns, int32_t odd_product,
+                                    int32_t even_product, int64_t number) {
+  const Int8Terms terms = read_int8_terms(row, columns);
+  const uint32_t check = row_check(odd_product, even_product, std::bit_cast<uint32_t>(terms.scale),
+                                   std::bit_cast<uint32_t>(terms.error), number);
+  if (check == terms.check) return terms;
+  return {.scale = 0, .error = std::numeric_limits<float>::infinity(), .check = terms.check};
 }
 
 // Query prepared for comparison with stored rows.

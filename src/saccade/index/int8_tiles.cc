@@ -1,9 +1,6 @@
 #include "saccade/index/int8_tiles.h"
 
-#include <bit>
 #include <cmath>
-#include <cstring>
-#include <limits>
 
 namespace saccade {
 
@@ -45,13 +42,7 @@ void Int8Tile::read(int64_t first, int64_t count) {
   terms_ = {};
   for (int64_t r = 0; r < count; ++r) {
     const auto at = static_cast<size_t>(r);
-    const Int8Terms terms = read_int8_terms(codes + r * stride, columns_);
-    const bool whole = row_check(odd[r], even[r], std::bit_cast<uint32_t>(terms.scale),
-                                 std::bit_cast<uint32_t>(terms.error), first + r) == terms.check;
-    if (!whole) {
-      terms_.error[at] = std::numeric_limits<float>::infinity();
-      continue;
-    }
+    const Int8Terms terms = read_checked_terms(codes + r * stride, columns_, odd[r], even[r], first + r);
     terms_.scale[at] = terms.scale;
     terms_.error[at] = terms.error;
     // Rounded up: the factor is more than the conversion to float takes away.

@@ -25,6 +25,11 @@ struct RowRequest {
 std::vector<Result<FoundRows>> find_together(const SearchedRows& searched,
                                              std::span<const RowRequest> requests, ThreadPool& pool);
 
+// Returns true if two queries for that many best rows are to share a pass, whose cost the larger number decides.
+constexpr bool share_a_pass(int64_t k, int64_t other) {
+  return k <= 4 * other && other <= 4 * k;
+}
+
 class RowFinder {
  public:
   virtual ~RowFinder() = default;

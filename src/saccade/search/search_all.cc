@@ -64,17 +64,17 @@ void share_passes(const CollectionReader& collection, std::deque<PlannedSearch>&
     return a.allowed != b.allowed ? std::less<>()(a.allowed, b.allowed) : a.request.k < b.request.k;
   });
   for (size_t begin = 0, end = 0; begin < looks.size(); begin = end) {
-    // The largest `k` decides the cost of a pass.
+    const CandidateRows& rows = looks[begin].search->plan.rows;
+    const SearchedRows searched{collection.rows(), rows.allowed, collection.int8_rows(), rows.stop};
+    const int64_t k = looks[begin].request.k;
+    const auto most = static_cast<size_t>(queries_of_a_pass(searched, k));
     std::vector<RowRequest> requests;
-    while (end < looks.size() && looks[end].allowed == looks[begin].allowed &&
-           looks[end].request.k <= 4 * looks[begin].request.k) {
+    while (end < looks.size() && requests.size() < most && looks[end].allowed == looks[begin].allowed &&
+           share_a_pass(looks[end].request.k, k)) {
       requests.push_back(looks[end++].request);
     }
     if (requests.size() < 2) continue;
-    const PlannedSearch& first = *looks[begin].search;
-    std::vector<Result<FoundRows>> found = find_together(
-        {collection.rows(), first.plan.rows.allowed, collection.int8_rows(), first.plan.rows.stop}, requests,
-        pool);
+    std::vector<Result<FoundRows>> found = find_together(searched, requests, pool);
     for (size_t i = 0; i < requests.size(); ++i) {
       looks[begin + i].search->finder = std::make_unique<GivenRows>(requests[i].k, std::move(found[i]));
     }

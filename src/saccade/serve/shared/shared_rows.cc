@@ -44,8 +44,7 @@ Result<FoundRows> SharedRows::find(const SearchedRows& searched, std::span<const
   // own.
   const auto most = static_cast<size_t>(queries_of_a_pass(searched, k));
   const auto takes = [most](const Call& other, std::span<Call* const> taken) {
-    const int64_t first = taken.front()->k;
-    return taken.size() < most && other.k <= 4 * first && first <= 4 * other.k;
+    return taken.size() < most && share_a_pass(other.k, taken.front()->k);
   };
   passes_.join(own, takes, {}, [&](std::span<Call* const> calls) { run(calls, searched, pool); });
   return std::move(own.found);

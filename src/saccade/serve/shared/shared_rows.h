@@ -15,7 +15,7 @@ namespace saccade::serve {
 class SharedRows final : public RowFinder {
  public:
   // Scores the rows that `alive` allows. The collection must keep them for its lifetime.
-  explicit SharedRows(std::span<const uint8_t> alive) : alive_(alive), passes_(kQueries) {}
+  explicit SharedRows(std::span<const uint8_t> alive) : alive_(alive), passes_(kPassQueries) {}
 
   [[nodiscard]] Result<FoundRows> find(const SearchedRows& searched, std::span<const float> query, int64_t k,
                                        std::span<const int64_t> wanted, ThreadPool& pool) override;
@@ -27,7 +27,6 @@ class SharedRows final : public RowFinder {
   [[nodiscard]] Counts counts() const;
 
  private:
-  static constexpr size_t kQueries = 64;  // as many as find_rows takes at a time
   struct Call;
   static void run(std::span<Call* const> calls, const SearchedRows& searched, ThreadPool& pool);
 
