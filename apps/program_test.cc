@@ -256,49 +256,40 @@ TEST(OptionKinds, EveryOptionSaysWhatItTakes) {
   EXPECT_GE(lists, 10);
 }
 
-TEST(OptionKinds, ListsAreTakenInOneWord) {
+// Returns the error of parsing the words as a command line; "" for none.
+std::string error_of(std::vector<std::string> words) {
   CLI::App app;
   Command chosen;
   add_all_commands(app, chosen);
   name_option_kinds(app);
-  const auto takes = [&](std::vector<std::string> words) {
-    std::ranges::reverse(words);
-    try {
-      app.parse(words);
-    } catch (const CLI::ParseError& error) {
-      return std::string(error.what());
-    }
-    return std::string();
-  };
-  EXPECT_EQ(takes({"eval", "speed", "--dataset", "d", "--precision", "fp32,int8"}), "");
-  EXPECT_EQ(takes({"eval", "speed", "--dataset", "d", "--precision", "fp32", "--precision", "int8"}), "");
-  EXPECT_NE(takes({"eval", "speed", "--dataset", "d", "--precision", "fp32,int9"}), "");
+  std::ranges::reverse(words);
+  try {
+    app.parse(words);
+  } catch (const CLI::ParseError& error) {
+    return error.what();
+  }
+  return {};
+}
+
+TEST(OptionKinds, ListsAreTakenInOneWord) {
+  EXPECT_EQ(error_of({"eval", "speed", "--dataset", "d", "--precision", "fp32,int8"}), "");
+  EXPECT_EQ(error_of({"eval", "speed", "--dataset", "d", "--precision", "fp32", "--precision", "int8"}), "");
+  EXPECT_NE(error_of({"eval", "speed", "--dataset", "d", "--precision", "fp32,int9"}), "");
 }
 
 // "$DIR" of a shell in which DIR is not set.
 TEST(OptionKinds, EmptyPathsAreRefused) {
-  CLI::App app;
-  Command chosen;
-  add_all_commands(app, chosen);
-  name_option_kinds(app);
-  const auto takes = [&](std::vector<std::string> words) {
-    std::ranges::reverse(words);
-    try {
-      app.parse(words);
-    } catch (const CLI::ParseError& error) {
-      return std::string(error.what());
-    }
-    return std::string();
-  };
-  EXPECT_EQ(takes({"search", "red", "-c", ""}), "--collection: the value is empty, expected DIR");
-  EXPECT_EQ(takes({"search", "-c", "c", "--image", "a.png", "--image", ""}),
+  EXPECT_EQ(error_of({"search", "red", "-c", ""}), "--collection: the value is empty, expected DIR");
+  EXPECT_EQ(error_of({"search", "-c", "c", "--image", "a.png", "--image", ""}),
             "--image: the value is empty, expected PATH");
-  EXPECT_EQ(takes({"index", "a", "", "-c", "c"}), "PATH: the value is empty, expected PATH");
-  EXPECT_EQ(takes({"index", "a", "-m", ""}), "--model: the value is empty, expected CHECKPOINT");
-  EXPECT_EQ(takes({"search", "red", "-c", "c", "--html", ""}), "--html: the value is empty, expected FILE");
-  EXPECT_EQ(takes({"collection", "remove", "-c", ""}), "--collection: the value is empty, expected DIR");
-  EXPECT_EQ(takes({"eval", "retrieval", "--dataset", ""}), "--dataset: the value is empty, expected DATASET");
-  EXPECT_EQ(takes({"search", "", "-c", "c", "--filter", ""}), "");
+  EXPECT_EQ(error_of({"index", "a", "", "-c", "c"}), "PATH: the value is empty, expected PATH");
+  EXPECT_EQ(error_of({"index", "a", "-m", ""}), "--model: the value is empty, expected CHECKPOINT");
+  EXPECT_EQ(error_of({"search", "red", "-c", "c", "--html", ""}),
+            "--html: the value is empty, expected FILE");
+  EXPECT_EQ(error_of({"collection", "remove", "-c", ""}), "--collection: the value is empty, expected DIR");
+  EXPECT_EQ(error_of({"eval", "retrieval", "--dataset", ""}),
+            "--dataset: the value is empty, expected DATASET");
+  EXPECT_EQ(error_of({"search", "", "-c", "c", "--filter", ""}), "");
 }
 
 TEST(Nearest, SuggestsWhatWasMeant) {

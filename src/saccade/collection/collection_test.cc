@@ -38,6 +38,15 @@ class CollectionTest : public testing::Test {
     change.puts = {test::put_of("/a", 1), test::put_of("/b", 2), test::put_of("/c", 3)};
     ASSERT_OK(writer->commit(change));
   }
+  // Gives an item facts as of a file that was read as a whole.
+  void give_facts(int64_t id, ItemFacts facts) {
+    facts.read = FactsRead::kEverything;
+    auto writer = CollectionWriter::open(folder_);
+    ASSERT_OK(writer);
+    CollectionChange change;
+    change.facts.emplace_back(id, std::move(facts));
+    ASSERT_OK(writer->commit(change));
+  }
   // Opens the catalog past our own checks, as a vandal would.
   void damage(const std::string& sql) {
     auto database = Database::open(folder_ / "catalog.sqlite", Database::Mode::kWrite);
@@ -381,18 +390,11 @@ TEST_F(CollectionTest, AnOlderCatalogIsReadAsItIsAndUpgradedByAWriter) {
     EXPECT_THAT(*collection->removed(), testing::IsEmpty());
   }
   EXPECT_EQ(test::faults(folder_), "");
-  {
-    auto writer = CollectionWriter::open(folder_);
-    ASSERT_OK(writer);
-    CollectionChange change;
-    ItemFacts facts;
-    facts.read = FactsRead::kEverything;
-    facts.picture.camera = "Canon";
-    facts.picture.keywords = {"one", "two"};
-    facts.look = ~uint64_t{0};
-    change.facts.emplace_back(items[0].id, facts);
-    ASSERT_OK(writer->commit(change));
-  }
+  ItemFacts given;
+  given.picture.camera = "Canon";
+  given.picture.keywords = {"one", "two"};
+  given.look = ~uint64_t{0};
+  give_facts(items[0].id, given);
   const auto collection = CollectionReader::open(folder_);
   ASSERT_OK(collection);
   const auto facts = collection->facts(items[0].id);
@@ -465,16 +467,10 @@ TEST_F(CollectionTest, RefusesNewerForeignAndMixedFiles) {
 TEST_F(CollectionTest, TimesAndWordsOfNoMeaningAreNotRead) {
   make();
   const auto items = test::all_items(CollectionReader::open(folder_).value());
-  {
-    auto writer = CollectionWriter::open(folder_);
-    CollectionChange change;
-    ItemFacts facts;
-    facts.read = FactsRead::kEverything;
-    facts.picture.camera = "Canon";
-    facts.picture.taken = 1'700'000'000;
-    change.facts.emplace_back(items[0].id, facts);
-    ASSERT_OK(writer->commit(change));
-  }
+  ItemFacts given;
+  given.picture.camera = "Canon";
+  given.picture.taken = 1'700'000'000;
+  give_facts(items[0].id, given);
   for (const char* taken : {"9000000000000000000", "-9223372036854775808", "7258118400"}) {
     damage(fmt::format("UPDATE facts SET taken = {}, facts_read = 99", taken));
     const auto collection = CollectionReader::open(folder_);
@@ -492,15 +488,9 @@ TEST_F(CollectionTest, TimesAndWordsOfNoMeaningAreNotRead) {
 TEST_F(CollectionTest, VerifyFindsFactsThatCannotBe) {
   make();
   const auto items = test::all_items(CollectionReader::open(folder_).value());
-  {
-    auto writer = CollectionWriter::open(folder_);
-    CollectionChange change;
-    ItemFacts facts;
-    facts.read = FactsRead::kEverything;
-    facts.picture.camera = "Canon";
-    change.facts.emplace_back(items[0].id, facts);
-    ASSERT_OK(writer->commit(change));
-  }
+  ItemFacts given;
+  given.picture.camera = "Canon";
+  give_facts(items[0].id, given);
   EXPECT_EQ(test::faults(folder_), "");
   for (const char* harm : {"rating = 17", "latitude = 200, longitude = 1", "facts_read = 9", "grain = 7",
                            "camera = 'two\nlines'", "taken = 9000000000000000000"}) {

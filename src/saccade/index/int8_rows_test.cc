@@ -162,11 +162,12 @@ TEST(Int8Kernels, TheLargestSumsFit) {
   }
 }
 
+struct alignas(64) Aligned {
+  std::byte bytes[64];
+};
+
 TEST(Int8TileKernels, AllGiveWhatTheDefinitionSays) {
   EXPECT_EQ(int8_tile_kernels().back().name, "portable");
-  struct alignas(64) Aligned {
-    std::byte bytes[64];
-  };
   std::mt19937 random(5);
   for (const int64_t columns : {64, 128, 576}) {
     for (const int64_t row_count : {1, 15, 16, 33, 64}) {
@@ -208,9 +209,6 @@ TEST(Int8TileKernels, AllGiveWhatTheDefinitionSays) {
 }
 
 TEST(Int8TileKernels, TheLargestSumsFit) {
-  struct alignas(64) Aligned {
-    std::byte bytes[64];
-  };
   for (const int value : {0, 255}) {
     const std::vector<std::byte> row(static_cast<size_t>(kMaxInt8Columns), static_cast<std::byte>(value));
     for (const int8_t step : {int8_t{127}, int8_t{-127}}) {
