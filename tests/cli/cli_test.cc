@@ -624,7 +624,7 @@ TEST_F(Cli, PrecisionOfACollection) {
               testing::ContainsRegex("int8: cosines of the first images' rows to fp32's: mean 0\\.99[0-9]+, "
                                      "1st percentile 0\\.[0-9]+, worst 0\\.[0-9]+ \\([0-9]+ images\\)"));
   EXPECT_EQ(json_of(run({"collection", "info", "-c", "d", "--json"}))["settings"]["precision"], "int8");
-  // What the precision costs is measured for a new collection alone.
+  // The precision's cost is measured for a new collection alone.
   picture("pictures/another.png", 90, 90, 5);
   const Outcome again = run({"index", "pictures", "-c", "d", "-m", "model"});
   EXPECT_EQ(again.code, 0);

@@ -17,7 +17,7 @@ namespace saccade {
 // Number of rows in a tile.
 inline constexpr int64_t kInt8TileRows = 64;
 
-// What bounds the scores of a tile's rows: their scale, the length of their codes' vector times the scale, and their error.
+// Values that bound the scores of a tile's rows: their scale, the length of their codes' vector times the scale, and their error.
 struct Int8TileTerms {
   alignas(64) std::array<float, kInt8TileRows> scale;
   alignas(64) std::array<float, kInt8TileRows> length;

@@ -325,7 +325,7 @@ Result<Matrix<float>> query_pixels(const IngestSettings& settings, EncoderBacken
 
 EncodedTexts encode_texts_ahead(EncoderBackend& encoder, std::span<const SearchQuery* const> queries,
                                 bool late) {
-  // Of a batch: as many as make good use of a product, and fit the memory beside a large model.
+  // Largest batch: makes good use of a product, and fits the memory beside a large model.
   constexpr size_t kPieces = 64;
   constexpr int64_t kTokens = 4096;
   EncodedTexts ahead;
