@@ -64,6 +64,9 @@ MatrixView<const float> CollectionReader::rows() const {
 Int8Rows CollectionReader::int8_rows() const {
   return rows_->int8_rows();
 }
+MatrixView<const float> CollectionReader::sample() const {
+  return rows_->sample();
+}
 const ApproximateIndex* CollectionReader::approximate() const {
   return rows_->approximate();
 }

@@ -69,6 +69,9 @@ class CollectionReader {
   [[nodiscard]] MatrixView<const float> rows() const;
   // The first of them in eight bits a value, where they are kept so; valid as rows().
   [[nodiscard]] Int8Rows int8_rows() const;
+  // Rows of items, at even distances among all of them: [min(256, item_count()), dim]. Valid as rows(). Cost: reading
+  // them, at the first call for a snapshot.
+  [[nodiscard]] MatrixView<const float> sample() const;
   // The approximate index of a folder; nullptr if there is none that can be used (why_not_approximate). Valid as rows().
   [[nodiscard]] const ApproximateIndex* approximate() const;
   // Why the index that is there is not used, in a sentence; empty if it is used, or if there is none.

@@ -47,6 +47,7 @@ struct Snapshot {
   std::vector<Database> others;                // more connections that see the same; empty for few items
   std::unique_ptr<const store::IdRows> by_id;  // made when it is first needed
   std::unique_ptr<store::TermLookup> terms;    // likewise
+  std::optional<Matrix<float>> sample;         // likewise
   std::optional<Filtered> filtered;            // by the last filter: pages of an answer ask for it again
   std::optional<Matrix<float>> own_rows;       // of a reader that is made in memory, which has no files
   WordStatistics words;                        // likewise
@@ -262,6 +263,28 @@ MatrixView<const float> FolderReader::rows() const {
 
 Int8Rows FolderReader::int8_rows() const {
   return state_->snapshot.int8.rows();
+}
+
+MatrixView<const float> FolderReader::sample() const {
+  constexpr int64_t kSampleRows = 256;
+  const std::lock_guard lock(state_->mutex);
+  std::optional<Matrix<float>>& sample = state_->snapshot.sample;
+  if (sample) return sample->view();
+  const MatrixView<const float> all = rows();
+  const int64_t items = item_count();
+  const int64_t count = std::min(kSampleRows, items);
+  sample.emplace(count, all.columns());
+  int64_t row = 0;
+  int64_t before = 0;  // items of the rows before it
+  for (int64_t s = 0; s < count; ++s) {
+    const int64_t wanted = s * items / count;  // its number among the items, by row
+    if (items == all.rows()) row = before = wanted;
+    while (before < wanted || alive()[static_cast<size_t>(row)] == 0) {
+      before += alive()[static_cast<size_t>(row++)] != 0 ? 1 : 0;
+    }
+    std::ranges::copy(all.row(row), sample->row(s).begin());
+  }
+  return sample->view();
 }
 
 const ApproximateIndex* FolderReader::approximate() const {

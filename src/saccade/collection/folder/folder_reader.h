@@ -56,6 +56,7 @@ class FolderReader final : public ItemStore {
   [[nodiscard]] const CollectionInfo& info() const override;
   [[nodiscard]] MatrixView<const float> rows() const;
   [[nodiscard]] Int8Rows int8_rows() const;
+  [[nodiscard]] MatrixView<const float> sample() const;
   [[nodiscard]] const ApproximateIndex* approximate() const;
   [[nodiscard]] const std::string& why_not_approximate() const;
   [[nodiscard]] int64_t generation() const;

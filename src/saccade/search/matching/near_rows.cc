@@ -67,11 +67,10 @@ float quick_dot(std::span<const float> a, std::span<const float> b) {
   return sum;
 }
 
-// Rounded up, as is the product of two of them with the margin that probes have.
-float rest_length(std::span<const float> row, std::span<const int64_t> columns) {
-  double within = 0;
-  for (const int64_t c : columns) within += double{row[static_cast<size_t>(c)]} * row[static_cast<size_t>(c)];
-  return static_cast<float>(std::sqrt(std::max(0.0, square_length(row) - within)));
+// Length of the columns that a row has beside `kept`. Its rounding is within the margin that probes have. square: that of
+// the row's length.
+float rest_length(std::span<const float> kept, double square) {
+  return static_cast<float>(std::sqrt(std::max(0.0, square - square_length(kept))));
 }
 
 }  // namespace
@@ -90,19 +89,26 @@ void NearRows::replace(size_t place, int64_t row) {
   const auto values = rows_.row(row);
   Block& block = blocks_[place / kLanes];
   const size_t lane = place % kLanes;
-  for (size_t c = 0; c < columns_.size(); ++c)
-    block.values[c][lane] = values[static_cast<size_t>(columns_[c])];
-  block.rest[lane] = rest_length(values, columns_);
+  const Kept kept = kept_of(values);
+  for (size_t c = 0; c < kColumns; ++c) block.values[c][lane] = kept[c];
+  const double square = square_length(values);
+  block.rest[lane] = rest_length(kept, square);
   numbers_[place] = row;
-  longest_ = std::max(longest_, std::sqrt(square_length(values)));
+  longest_ = std::max(longest_, std::sqrt(square));
+}
+
+NearRows::Kept NearRows::kept_of(std::span<const float> values) const {
+  Kept kept = {};
+  for (size_t c = 0; c < columns_.size(); ++c) kept[c] = values[static_cast<size_t>(columns_[c])];
+  return kept;
 }
 
 NearRows::Probe NearRows::probe_of(int64_t row) const {
   const auto values = rows_.row(row);
-  Probe probe;
-  for (size_t c = 0; c < columns_.size(); ++c) probe.values[c] = values[static_cast<size_t>(columns_[c])];
-  probe.rest = rest_length(values, columns_);
   const double square = square_length(values);
+  Probe probe;
+  probe.values = kept_of(values);
+  probe.rest = rest_length(probe.values, square);
   // A float sum of n products is off by at most n 2^-24 |a| |b|, in any order: twice that covers the exact sum and
   // the bound. Equal rows are near whatever their length: their product is that length's square.
   const double margin = static_cast<double>(values.size() + kColumns) *

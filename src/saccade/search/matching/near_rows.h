@@ -2,6 +2,7 @@
 // bound it from above. Not for use outside this module.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -52,12 +53,14 @@ class NearRows {
     float values[kColumns][kLanes] = {};
     float rest[kLanes] = {};  // length of what is outside the columns
   };
+  using Kept = std::array<float, kColumns>;  // a row's columns; 0 behind the last
   struct Probe {
-    float values[kColumns] = {};
+    Kept values = {};
     float rest = 0;
     float limit = 0;  // bounds below this are not near
   };
 
+  [[nodiscard]] Kept kept_of(std::span<const float> values) const;
   [[nodiscard]] Probe probe_of(int64_t row) const;
   static uint32_t open_lanes(const Block& block, const Probe& probe);
   [[nodiscard]] bool may_be_near(int64_t row, size_t place, const Probe& probe) const;

@@ -6,11 +6,6 @@
 #include "saccade/search/matching/background.h"
 
 namespace saccade {
-namespace {
-
-constexpr int64_t kScaleRows = 256;
-
-}  // namespace
 
 ScoreScale scale_of(const CollectionReader& collection, const SearchQuery& query,
                     std::span<const float> query_row, double logit_scale, const WholeCollection* whole) {
@@ -24,22 +19,7 @@ ScoreScale scale_of(const CollectionReader& collection, const SearchQuery& query
     scale.separation = estimated_separation(scale.deviation, logit_scale);
     return scale;
   }
-  const MatrixView<const float> rows = collection.rows();
-  const std::span<const uint8_t> is_alive = collection.alive();
-  const int64_t alive = std::ranges::count_if(is_alive, [](uint8_t flag) { return flag != 0; });
-  const int64_t count = std::min(kScaleRows, alive);
-  Matrix<float> sample(count, rows.columns());
-  int64_t row = 0;
-  int64_t before = 0;  // living rows before it
-  for (int64_t s = 0; s < count; ++s) {
-    const int64_t wanted = s * alive / count;  // a living row, by its number among them
-    if (alive == rows.rows()) row = before = wanted;
-    while (before < wanted || is_alive[static_cast<size_t>(row)] == 0) {
-      before += is_alive[static_cast<size_t>(row++)] != 0 ? 1 : 0;
-    }
-    std::ranges::copy(rows.row(row), sample.row(s).begin());
-  }
-  ScoreScale scale = score_scale(sample.view(), query_row);
+  ScoreScale scale = score_scale(collection.sample(), query_row);
   scale.separation = estimated_separation(scale.deviation, logit_scale);
   return scale;
 }
