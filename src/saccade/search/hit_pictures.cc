@@ -53,7 +53,9 @@ std::optional<PictureProblem> read_picture(const Item& item, const IngestSetting
     return preprocess_picture(picture.image, preprocessing, settings, pixels);
   };
   const PictureReader::Outcome outcome = reader.read(bytes, item.size, use);
-  return outcome.error ? std::optional(PictureProblem{kind, outcome.error->message}) : std::nullopt;
+  if (!outcome.error) return std::nullopt;
+  if (outcome.error->code == ErrorCode::kCancelled) kind = PictureProblem::Kind::kOutOfTime;
+  return PictureProblem{kind, outcome.error->message};
 }
 
 }  // namespace

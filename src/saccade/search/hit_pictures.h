@@ -17,7 +17,12 @@
 namespace saccade {
 
 struct PictureProblem {
-  enum class Kind { kMissing, kChanged, kUnreadable };
+  enum class Kind {
+    kMissing,
+    kChanged,
+    kUnreadable,
+    kOutOfTime,  // no decoder was free within the limits, or a stop was requested
+  };
   Kind kind = Kind::kUnreadable;
   std::string text;
 };

@@ -245,6 +245,38 @@ TEST_F(Serving, ASecondModelReranksTheBestHits) {
   refused("filter=id%3E0&rerank=blip2", 400, "listed by date have no score to re-rank");
 }
 
+// The others keep their places, and the answer says how many were scored.
+TEST_F(Serving, RerankingEndsAtTheTimeLimit) {
+  constexpr int kImages = 12;
+  for (int i = 6; i < kImages - 1; ++i) {
+    saccade::test::write_text(pictures_ / fmt::format("p{}.png", i), saccade::test::png(i));
+  }
+  add(kImages - 1);
+  add_matching_model();
+  const std::string search = "/api/search?q=a+red+bird&k=12&group_duplicates=false&rerank=blip2";
+  const Json whole = json_of(get(search));
+  EXPECT_EQ(whole["rerank"]["reranked"], kImages);
+  EXPECT_EQ(whole["rerank"]["out_of_time"], 0);
+  EXPECT_THAT(whole["warnings"].dump(), Not(HasSubstr("time limit")));
+  ServiceOptions options;
+  options.encode_seconds = 0;
+  make(options);
+  const int first = RerankOptions().batch;  // begun in any case
+  const Json json = json_of(get(search));
+  ASSERT_THAT(json["hits"], SizeIs(kImages));
+  EXPECT_EQ(json["rerank"]["depth"], kImages);
+  EXPECT_EQ(json["rerank"]["reranked"], first);
+  EXPECT_EQ(json["rerank"]["out_of_time"], kImages - first);
+  EXPECT_THAT(json["warnings"].dump(), HasSubstr("only 8 of 12 images were re-ranked within the time limit"));
+  for (int i = 0; i < kImages; ++i) {
+    const Json& hit = json["hits"][static_cast<size_t>(i)];
+    EXPECT_EQ(hit["reranked"], i < first) << hit;
+    if (i >= first) {
+      EXPECT_EQ(hit["retrieval"]["rank"], i + 1) << hit;
+    }
+  }
+}
+
 TEST_F(Serving, ALowSimilarityDoesNotGroupAWholeCollection) {
   const auto search = [&](const std::string& more) { return get("/api/search?q=red&k=1&" + more); };
   const Json whole = json_of(search("group_above=0"));
