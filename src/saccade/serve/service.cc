@@ -351,6 +351,7 @@ Result<UntrustedJson> client_json(const Context& context, std::string_view text)
 }
 
 Result<UntrustedJson> json_object(const Context& context, const HttpRequest& request) {
+  if (request.body.empty()) return fail(ErrorCode::kBadData, "body: empty, expected a JSON object");
   SACCADE_ASSIGN(UntrustedJson json, client_json(context, request.body).in("body"));
   if (!json.is_object()) return fail(ErrorCode::kBadData, "body: {}, expected an object", json_kind(json));
   return json;

@@ -101,6 +101,11 @@ Result<Json> search_parameters(std::span<const NamedValue> fields) {
   for (const auto& [given, value] : fields) {
     const std::string name = given == "q" ? "text" : given;
     const std::string_view current = current_name(name);
+    if (json.contains(name)) return fail(ErrorCode::kUsage, "\"{}\" is there twice", name);
+    if (name == "image" || name == "images") {
+      return fail(ErrorCode::kUsage, "\"{}\" is not taken here: send it with POST, as JSON{}", name,
+                  name == "image" ? " or in a form (multipart/form-data)" : "");
+    }
     if (name == "like" || name == "k" || name == "offset" || name == "candidates" || name == "rerank_depth" ||
         name == "exact_rescore") {
       SACCADE_ASSIGN(json[name], number_of<int64_t>(name, value));
@@ -112,13 +117,12 @@ Result<Json> search_parameters(std::span<const NamedValue> fields) {
       if (value != "true" && value != "false")
         return fail(ErrorCode::kUsage, "\"{}\": \"{}\", expected true or false", name, value);
       json[name] = value == "true";
-    } else if (std::ranges::find(kSearchFields, current) != kSearchFields.end() && name != "image" &&
-               name != "images") {
+    } else if (std::ranges::find(kSearchFields, current) != kSearchFields.end()) {
       json[name] = value;
     } else {
       // The list is of bodies of JSON.
       std::vector<std::string_view> taken(kSearchFields.begin(), kSearchFields.end());
-      std::erase_if(taken, [&](std::string_view field) { return field == "images" || field == name; });
+      std::erase_if(taken, [](std::string_view field) { return field == "image" || field == "images"; });
       return fail(ErrorCode::kUsage, "\"{}\" is not known here; there are: q, {}", name,
                   fmt::join(taken, ", "));
     }
@@ -213,6 +217,10 @@ Status read_images(const Context& context, const Json& json, std::string_view up
     }
     for (const Json& each : *more) {
       const std::string number = name(images.size());
+      if (!each.is_object()) {
+        return fail(ErrorCode::kBadData, "{}: {}, expected an object of \"image\" and \"weight\"", number,
+                    json_kind(each));
+      }
       SACCADE_ASSIGN(const std::string text, json_field<std::string>(each, "image").in(number));
       SACCADE_TRY(check_fields(each, kFields).in(number));
       SACCADE_ASSIGN(const auto weight, json_field_or<float>(each, "weight", 1).in(number));
@@ -349,6 +357,10 @@ Json notes_json(const SearchAnswer& answer, const std::string& nothing) {
 Result<HttpResponse> answer_search(const Context& context, const Json& json, const std::string& name,
                                    std::string_view uploaded = {}) {
   SACCADE_ASSIGN(const std::string named, json_field_or<std::string>(json, "collection", name));
+  if (!name.empty() && named != name) {
+    return fail(ErrorCode::kUsage,
+                "\"collection\": \"{}\", but the address names \"{}\": leave one of them out", named, name);
+  }
   SACCADE_ASSIGN(const ServedCollection* served, context.collection(named));
   SACCADE_ASSIGN(SearchRequest asked, search_request(context, json, uploaded));
   const auto start = std::chrono::steady_clock::now();
