@@ -742,6 +742,7 @@ TEST_F(Serving, BadRequestsAreOneSentence) {
   refused(get("/api/collections/my pictures/search?q=a&collection=other"), 400,
           "\"collection\": \"other\", but the address names \"my pictures\"");
   EXPECT_EQ(get("/api/collections/my pictures/search?q=a&collection=my%20pictures").status, 200);
+  EXPECT_EQ(get("/api/collections/my pictures/search?q=a&collection=").status, 200);
   refused(get("/api/search?q=a&k=0"), 400, "\"k\": 0");
   refused(get("/api/search?q=a&k=9223372036854775807&offset=1"), 400, "both together at most 1000");
   refused(get("/api/search?q=a&k=x"), 400, "\"k\": \"x\", expected a whole number");

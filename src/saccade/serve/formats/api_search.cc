@@ -356,7 +356,8 @@ Json notes_json(const SearchAnswer& answer, const std::string& nothing) {
 
 Result<HttpResponse> answer_search(const Context& context, const Json& json, const std::string& name,
                                    std::string_view uploaded = {}) {
-  SACCADE_ASSIGN(const std::string named, json_field_or<std::string>(json, "collection", name));
+  SACCADE_ASSIGN(std::string named, json_field_or<std::string>(json, "collection", ""));
+  if (named.empty()) named = name;
   if (!name.empty() && named != name) {
     return fail(ErrorCode::kUsage,
                 "\"collection\": \"{}\", but the address names \"{}\": leave one of them out", named, name);
