@@ -247,7 +247,7 @@ TEST_F(SearchPage, FramesPatchesAndTellsReRankedHitsApart) {
   EXPECT_THAT(late, HasSubstr("the best 3 by their rows' mean"));
   EXPECT_THAT(late, HasSubstr("(MaxSim)"));
 
-  answer.reranking = Reranking{"<blip>", "", "match", 2, 1, 1, 0, 0, {}};
+  answer.reranking = Reranking{"<blip>", "", "match", 2, 1, 1, 0, 0, 0, {}};
   answer.hits[0].retrieval = SearchHit::Retrieval{2, 0.4F};
   answer.hits[0].reranked = true;
   answer.hits[1].retrieval = SearchHit::Retrieval{1, 2.5F};

@@ -62,15 +62,11 @@ Json compose_json(const SearchQuery& query) {
 }
 
 Json reranking_json(const Reranking& reranking) {
-  return {{"checkpoint", reranking.checkpoint},
-          {"fingerprint", reranking.fingerprint},
-          {"method", reranking.method},
-          {"depth", reranking.depth},
-          {"reranked", reranking.reranked},
-          {"missing", reranking.missing},
-          {"changed", reranking.changed},
-          {"unreadable", reranking.unreadable},
-          {"tokens", tokens_json(reranking.tokens)}};
+  return {{"checkpoint", reranking.checkpoint},   {"fingerprint", reranking.fingerprint},
+          {"method", reranking.method},           {"depth", reranking.depth},
+          {"reranked", reranking.reranked},       {"missing", reranking.missing},
+          {"changed", reranking.changed},         {"unreadable", reranking.unreadable},
+          {"out_of_time", reranking.out_of_time}, {"tokens", tokens_json(reranking.tokens)}};
 }
 
 Json box_json(const std::optional<PictureBox>& box) {

@@ -49,6 +49,11 @@ std::vector<std::string> rerank_warnings(const Reranking& reranking) {
                     count_text(left_out), counted(reranking.depth, "image"), count_text(reranking.missing),
                     count_text(reranking.changed), count_text(reranking.unreadable)));
   }
+  if (reranking.out_of_time > 0) {
+    warnings.push_back(
+        fmt::format("only {} of {} were re-ranked within the time limit; the others follow in their order",
+                    count_text(reranking.reranked), counted(reranking.depth, "image")));
+  }
   return warnings;
 }
 

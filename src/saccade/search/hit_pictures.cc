@@ -1,6 +1,7 @@
 #include "saccade/search/hit_pictures.h"
 
 #include <algorithm>
+#include <atomic>
 #include <utility>
 
 #include "saccade/collection/file_state.h"
@@ -53,7 +54,9 @@ std::optional<PictureProblem> read_picture(const Item& item, const IngestSetting
     return preprocess_picture(picture.image, preprocessing, settings, pixels);
   };
   const PictureReader::Outcome outcome = reader.read(bytes, item.size, use);
-  return outcome.error ? std::optional(PictureProblem{kind, outcome.error->message}) : std::nullopt;
+  if (!outcome.error) return std::nullopt;
+  if (outcome.error->code == ErrorCode::kCancelled) kind = PictureProblem::Kind::kOutOfTime;
+  return PictureProblem{kind, outcome.error->message};
 }
 
 }  // namespace
@@ -66,11 +69,17 @@ HitPictures read_hit_pictures(std::span<const SearchHit> hits, const IngestSetti
   result.pixels = Matrix<float>(static_cast<int64_t>(hits.size()),
                                 int64_t{3} * preprocessing.output_height() * preprocessing.output_width());
   PictureReader reader(picture_decode_options(settings, preprocessing, limits), kPixelsInFlight, pool.size());
+  std::atomic<bool> out_of_time = false;  // the others would wait as long, each
   pool.parallel_for(result.pixels.rows(), 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const auto at = static_cast<size_t>(i);
-      result.problems[at] =
-          read_picture(hits[at].item, settings, preprocessing, reader, result.pixels.row(i));
+      std::optional<PictureProblem>& problem = result.problems[at];
+      if (out_of_time) {
+        problem = {PictureProblem::Kind::kOutOfTime, "no decoder was free in time"};
+        continue;
+      }
+      problem = read_picture(hits[at].item, settings, preprocessing, reader, result.pixels.row(i));
+      if (problem && problem->kind == PictureProblem::Kind::kOutOfTime) out_of_time = true;
     }
   });
   for (size_t i = 0; i < hits.size(); ++i) {

@@ -17,7 +17,12 @@
 namespace saccade {
 
 struct PictureProblem {
-  enum class Kind { kMissing, kChanged, kUnreadable };
+  enum class Kind {
+    kMissing,
+    kChanged,
+    kUnreadable,
+    kOutOfTime,  // no decoder was free within the limits, or a stop was requested
+  };
   Kind kind = Kind::kUnreadable;
   std::string text;
 };
@@ -28,7 +33,8 @@ struct HitPictures {
   std::vector<std::optional<PictureProblem>> problems;  // one a hit: why it was not read
 };
 
-// Reads the images of hits. They must have the bytes that were indexed. Memory: one image's pixels a hit, and
+// Reads the images of hits. They must have the bytes that were indexed. After the first one that is out of time no other is
+// begun. Memory: one image's pixels a hit, and
 // that of a PictureReader.
 HitPictures read_hit_pictures(std::span<const SearchHit> hits, const IngestSettings& settings,
                               const Preprocessing& preprocessing, const DecodeOptions& limits,

@@ -61,6 +61,7 @@ struct Reranking {
   int64_t missing = 0;   // files gone
   int64_t changed = 0;   // files with other bytes than when they were taken in
   int64_t unreadable = 0;
+  int64_t out_of_time = 0;           // left out at RerankOptions::deadline
   std::optional<TokenCount> tokens;  // of the text, by its tokenizer
 };
 

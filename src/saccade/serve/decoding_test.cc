@@ -16,6 +16,7 @@ namespace saccade::serve {
 namespace {
 
 using testing::HasSubstr;
+using testing::SizeIs;
 using Clock = std::chrono::steady_clock;
 
 class Decoding : public ServingTest {
@@ -85,6 +86,25 @@ TEST_F(Decoding, OthersWaitForADecoderOnlySoLong) {
   EXPECT_GT(seconds_since(start), 1.9);
   EXPECT_LT(seconds_since(start), 8);
   client.request_stop();
+}
+
+TEST_F(Decoding, RerankingWaitsForADecoderOnlySoLong) {
+  const std::string search = "/api/search?q=red&group_duplicates=false&rerank=starter";
+  EXPECT_EQ(json_of(get(search))["rerank"]["reranked"], 6);
+  std::stop_source client;
+  const std::jthread busy([&] { (void)embed({slow_, slow_}, client.get_token()); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  const auto start = Clock::now();
+  const HttpResponse response = get(search);
+  EXPECT_LT(seconds_since(start), 5);
+  client.request_stop();
+  ASSERT_EQ(response.status, 200) << response.body;
+  const Json json = json_of(response);
+  ASSERT_THAT(json["hits"], SizeIs(6));
+  EXPECT_EQ(json["rerank"]["reranked"], 0);
+  EXPECT_EQ(json["rerank"]["unreadable"], 0);
+  EXPECT_EQ(json["rerank"]["out_of_time"], 6);
+  for (const Json& hit : json["hits"]) EXPECT_EQ(hit["rank"], hit["retrieval"]["rank"]);
 }
 
 }  // namespace

@@ -61,7 +61,8 @@ Result<TokenizedText> framed_tokens(const Tokenizer& tokenizer, std::span<const 
 
 }  // namespace
 
-Status fetch_addresses(const Context& context, const ServedModel& model, std::vector<Input>& inputs) {
+Status fetch_addresses(const Context& context, std::vector<Input>& inputs,
+                       const std::function<std::string(size_t)>& name) {
   std::vector<size_t> which;
   std::vector<std::string> addresses;
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -70,14 +71,21 @@ Status fetch_addresses(const Context& context, const ServedModel& model, std::ve
     addresses.push_back(inputs[i].address);
   }
   if (which.empty()) return {};
-  if (model.info.image_width == 0) return fail(ErrorCode::kUnsupported, "{} reads no images", model.name);
   std::vector<Result<std::string>> fetched = fetch_pictures(context, addresses);
   for (size_t i = 0; i < fetched.size(); ++i) {
     Input& input = inputs[which[i]];
-    SACCADE_ASSIGN(input.picture, std::move(fetched[i]).in(fmt::format("input {}", which[i])));
+    SACCADE_ASSIGN(input.picture, std::move(fetched[i]).in(name(which[i])));
     input.address.clear();
   }
   return {};
+}
+
+Status fetch_addresses(const Context& context, const ServedModel& model, std::vector<Input>& inputs) {
+  const bool any = std::ranges::any_of(inputs, [](const Input& input) { return !input.address.empty(); });
+  if (any && model.info.image_width == 0) {
+    return fail(ErrorCode::kUnsupported, "{} reads no images", model.name);
+  }
+  return fetch_addresses(context, inputs, [](size_t i) { return fmt::format("input {}", i); });
 }
 
 Result<Input> input_of(const std::string& text) {

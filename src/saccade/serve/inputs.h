@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -26,8 +27,11 @@ struct Input {
   [[nodiscard]] bool is_text() const { return picture.empty() && address.empty(); }
 };
 
-// Pictures that are elsewhere are there afterwards. kUnsupported where there are such and the model reads no
-// pictures; errors of fetch_pictures, with the input's number, from 0.
+// Fetches the images that inputs give by address, several at a time, into Input::picture. Errors of fetch_pictures, with name(i)
+// of the input in front.
+Status fetch_addresses(const Context& context, std::vector<Input>& inputs,
+                       const std::function<std::string(size_t)>& name);
+// Likewise for a model. kUnsupported if there are such images and it reads none. Errors name the input's number, from 0.
 Status fetch_addresses(const Context& context, const ServedModel& model, std::vector<Input>& inputs);
 
 struct EncodedInputs {

@@ -245,6 +245,38 @@ TEST_F(Serving, ASecondModelReranksTheBestHits) {
   refused("filter=id%3E0&rerank=blip2", 400, "listed by date have no score to re-rank");
 }
 
+// The others keep their places, and the answer says how many were scored.
+TEST_F(Serving, RerankingEndsAtTheTimeLimit) {
+  constexpr int kImages = 12;
+  for (int i = 6; i < kImages - 1; ++i) {
+    saccade::test::write_text(pictures_ / fmt::format("p{}.png", i), saccade::test::png(i));
+  }
+  add(kImages - 1);
+  add_matching_model();
+  const std::string search = "/api/search?q=a+red+bird&k=12&group_duplicates=false&rerank=blip2";
+  const Json whole = json_of(get(search));
+  EXPECT_EQ(whole["rerank"]["reranked"], kImages);
+  EXPECT_EQ(whole["rerank"]["out_of_time"], 0);
+  EXPECT_THAT(whole["warnings"].dump(), Not(HasSubstr("time limit")));
+  ServiceOptions options;
+  options.encode_seconds = 0;
+  make(options);
+  const int first = RerankOptions().batch;  // begun in any case
+  const Json json = json_of(get(search));
+  ASSERT_THAT(json["hits"], SizeIs(kImages));
+  EXPECT_EQ(json["rerank"]["depth"], kImages);
+  EXPECT_EQ(json["rerank"]["reranked"], first);
+  EXPECT_EQ(json["rerank"]["out_of_time"], kImages - first);
+  EXPECT_THAT(json["warnings"].dump(), HasSubstr("only 8 of 12 images were re-ranked within the time limit"));
+  for (int i = 0; i < kImages; ++i) {
+    const Json& hit = json["hits"][static_cast<size_t>(i)];
+    EXPECT_EQ(hit["reranked"], i < first) << hit;
+    if (i >= first) {
+      EXPECT_EQ(hit["retrieval"]["rank"], i + 1) << hit;
+    }
+  }
+}
+
 TEST_F(Serving, ALowSimilarityDoesNotGroupAWholeCollection) {
   const auto search = [&](const std::string& more) { return get("/api/search?q=red&k=1&" + more); };
   const Json whole = json_of(search("group_above=0"));
@@ -701,10 +733,21 @@ TEST_F(Serving, BadRequestsAreOneSentence) {
   };
   refused(get("/api/search"), 400, "nothing to search for");
   refused(get("/api/search?q=a&nonsense=1"), 400, "\"nonsense\" is not known here");
-  refused(get("/api/search?q=a&images=x"), 400, "there are: q, collection, text, literal, image, without");
+  refused(get("/api/search?q=a&nonsense=1"), 400, "there are: q, collection, text, literal, without");
+  refused(get("/api/search?q=a&images=x"), 400, "\"images\" is not taken here: send it with POST, as JSON");
+  refused(get("/api/search?image=x"), 400, "\"image\" is not taken here");
+  refused(get("/api/search?q=a&k=1&k=2"), 400, "\"k\" is there twice");
+  refused(get("/api/search?q=a&text=b"), 400, "\"text\" is there twice");
+  refused(get("/api/collections/my pictures/images?k=1&k=2"), 400, "\"k\" is there twice");
+  refused(get("/api/collections/my pictures/search?q=a&collection=other"), 400,
+          "\"collection\": \"other\", but the address names \"my pictures\"");
+  EXPECT_EQ(get("/api/collections/my pictures/search?q=a&collection=my%20pictures").status, 200);
+  EXPECT_EQ(get("/api/collections/my pictures/search?q=a&collection=").status, 200);
   refused(get("/api/search?q=a&k=0"), 400, "\"k\": 0");
   refused(get("/api/search?q=a&k=9223372036854775807&offset=1"), 400, "both together at most 1000");
-  refused(get("/api/search?q=a&k=x"), 400, "\"x\" is no number");
+  refused(get("/api/search?q=a&k=x"), 400, "\"k\": \"x\", expected a whole number");
+  refused(get("/api/search?q=a&k=1.5"), 400, "\"k\": \"1.5\", expected a whole number");
+  refused(get("/api/search?q=a&keyword_weight=x"), 400, "\"keyword_weight\": \"x\", expected a number");
   refused(get("/api/search?q=a&min_probability=2"), 400, "min_probability is 2, expected 0 to 1");
   refused(get("/api/search?q=a&group_above=1.5"), 400, "group_above is 1.5, expected 0 to 1");
   refused(get("/api/search?q=a&order=size"), 400, "expected one of score, date");
@@ -712,6 +755,8 @@ TEST_F(Serving, BadRequestsAreOneSentence) {
   refused(post("/api/search", Json{{"like", 1}, {"image", data_address(1)}}.dump()), 400,
           "one image is enough");
   refused(post("/api/search", R"({"images": "x"})"), 422, "\"images\": a string, expected a list");
+  refused(post("/api/search", R"({"images": ["YWJj"]})"), 422,
+          "\"images\": number 0: a string, expected an object of \"image\" and \"weight\"");
   refused(post("/api/search", R"({"images": [{"weight": 2}]})"), 422, "number 0: \"image\" is missing");
   refused(post("/api/search", R"({"images": [{"image": "YWJj", "heavy": 2}]})"), 400,
           "\"heavy\" is not known");
@@ -732,6 +777,7 @@ TEST_F(Serving, BadRequestsAreOneSentence) {
   refused(get("/api/search?q=a&explain=true&k=25"), 400, "at most 24 hits are explained");
   refused(get("/api/search?q=a&collection=other"), 404, "no collection \"other\"; there are: my pictures");
   refused(post("/api/search", "{\"text\": }"), 422, "body:");
+  refused(post("/api/search", ""), 422, "body: empty, expected a JSON object");
   refused(post("/api/search", "[]"), 422, "an array, expected an object");
   refused(post("/api/search", R"({"text": 1})"), 422, "\"text\"");
   refused(post("/api/search", R"({"image": "http://a/b.png"})"), 415, "addresses are not fetched");
@@ -1016,6 +1062,7 @@ TEST_F(Serving, RefusesEmbeddingsInTheShapeThatClientsRead) {
   };
   refused(R"({"model": "gpt"})", 404, "no model \"gpt\"; there are: starter");
   refused(R"({"model": "starter"})", 422, "\"input\" is missing");
+  refused(R"({"input": null})", 422, "\"input\": null, expected a text or an object");
   refused(R"({"input": []})", 400, "no input");
   refused(R"({"input": [""]})", 400, "input 0: an empty text");
   refused(R"({"input": [[1, 2]]})", 400, "another tokenizer's");

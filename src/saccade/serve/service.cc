@@ -188,6 +188,7 @@ Result<SearchAnswer> search_served(const Context& context, const ServedCollectio
     reranker = std::move(lent[1]);
     call.second = reranker.get();
     call.rerank.name = second->name;
+    call.rerank.deadline = context.deadline;
   } else if (!is_listing(query) || call.like != 0) {
     SACCADE_ASSIGN(std::shared_ptr<EncoderBackend> lent, context.lend(*engine->model));
     encoder = engine->model->engine_encoder(std::move(lent));
@@ -218,19 +219,7 @@ Service::Service(ServiceOptions options, const Served& served, const Keys& keys,
                  Metrics& metrics, Jobs* jobs, Thumbnails* thumbnails, RemotePictures* remote)
     : options_(std::move(options)),
       files_(std::make_unique<IndexedFiles>()),
-      context_{options_,
-               served,
-               keys,
-               pool,
-               metrics,
-               jobs,
-               thumbnails,
-               remote,
-               *files_,
-               {},
-               {},
-               {},
-               Access(Right::kWrite)},
+      context_{options_, served, keys, pool, metrics, jobs, thumbnails, remote, *files_},
       formats_(all_formats()) {}
 
 Service::~Service() = default;
@@ -324,8 +313,10 @@ HttpResponse Service::answer(const HttpRequest& request, const Found& found) con
   Context context = context_;
   context.stop = request.stop;
   context.access = access_of(context_.keys, request);
-  context.gone = [&request, start = Clock::now(), most = options_.encode_seconds] {
-    return request.gone() || std::chrono::duration<double>(Clock::now() - start).count() > most;
+  context.deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(
+                                        std::chrono::duration<double>(options_.encode_seconds));
+  context.gone = [&request, deadline = context.deadline] {
+    return request.gone() || Clock::now() >= deadline;
   };
   if (context.remote != nullptr)
     context.fetches = std::make_shared<RemoteRequest>(*context.remote, context.gone);
@@ -360,6 +351,7 @@ Result<UntrustedJson> client_json(const Context& context, std::string_view text)
 }
 
 Result<UntrustedJson> json_object(const Context& context, const HttpRequest& request) {
+  if (request.body.empty()) return fail(ErrorCode::kBadData, "body: empty, expected a JSON object");
   SACCADE_ASSIGN(UntrustedJson json, client_json(context, request.body).in("body"));
   if (!json.is_object()) return fail(ErrorCode::kBadData, "body: {}, expected an object", json_kind(json));
   return json;

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -44,7 +45,8 @@ struct ServiceOptions {
   int64_t most_text_bytes = int64_t{256} << 10;  // of one text
   int64_t most_values = 1 << 17;  // of one body of JSON: a byte of it may become a hundred in memory
   int most_thumbnail_side = 1024;
-  double encode_seconds = 30;  // from a request's beginning to its turn at an encoder or a decoder; then 503
+  // From a request's beginning to its turn at an encoder or a decoder; then 503. Reranking begins no further batch then.
+  double encode_seconds = 30;
   // True to refuse a Host other than this machine's own names. This keeps a web page in a local browser from
   // querying a server without keys through a name that it has pointed here (DNS rebinding).
   bool own_host_only = true;
@@ -63,8 +65,9 @@ struct Context {
   Thumbnails* thumbnails;  // nullptr: none are kept
   RemotePictures* remote;  // nullptr: nothing is fetched
   IndexedFiles& files;
-  // Cancellation of the current request: returns true if its client has gone (HttpRequest::gone), or it has
-  // waited too long.
+  // Time from which the request at hand waits for nothing more (ServiceOptions::encode_seconds).
+  std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
+  // Cancellation of the current request: returns true if its client has gone (HttpRequest::gone), or its deadline has passed.
   std::function<bool()> gone = {};
   std::shared_ptr<RemoteRequest> fetches = {};  // likewise; nullptr: nothing is fetched
   std::stop_token stop = {};                    // HttpRequest::stop of the request at hand

@@ -1,7 +1,9 @@
 // Searching in two stages: rows of late interaction, and a second encoder.
+#include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <random>
+#include <thread>
 #include <unistd.h>
 
 #include <gmock/gmock.h>
@@ -11,6 +13,7 @@
 #include "saccade/core/files/files.h"
 #include "saccade/core/test_folder.h"
 #include "saccade/index/max_sim.h"
+#include "saccade/search/answer_warnings.h"
 #include "saccade/search/explain/explain.h"
 #include "saccade/search/explain/explain_hits.h"
 #include "saccade/search/matching/rerank.h"
@@ -686,6 +689,60 @@ TEST_F(Rerank, PicturesThatAreGoneOrOthersNowStayBelowInTheirOrder) {
   query.limits.max_pixels = 15;
   EXPECT_EQ(rerank(pairs, query)->reranking->unreadable, 3);
   EXPECT_EQ(rerank(pairs, query)->hits.size(), 5U);
+}
+
+TEST_F(Rerank, ADeadlineLeavesTheRestBelow) {
+  RerankOptions options;
+  options.batch = 2;
+  options.deadline = std::chrono::steady_clock::now();
+  ColourEncoder pairs('2', false, true);
+  const SearchAnswer answer = rerank(pairs, words("b", 5), options).value();
+  EXPECT_EQ(pairs.pictures, 2);
+  EXPECT_EQ(answer.reranking->depth, 5);
+  EXPECT_EQ(answer.reranking->reranked, 2);
+  EXPECT_EQ(answer.reranking->out_of_time, 3);
+  // As with a smaller depth.
+  ColourEncoder same('2', false, true);
+  RerankOptions two;
+  two.depth = 2;
+  EXPECT_EQ(names(answer), names(rerank(same, words("b", 5), two).value()));
+  for (size_t i = 0; i < 5; ++i) {
+    EXPECT_EQ(answer.hits[i].reranked, i < 2) << i;
+    EXPECT_EQ(answer.hits[i].not_reranked, i < 2 ? "" : "the time limit was reached") << i;
+  }
+  EXPECT_EQ(answer_json(answer)["rerank"]["out_of_time"], 3);
+  EXPECT_THAT(rerank_warnings(*answer.reranking),
+              ElementsAre("only 2 of 5 images were re-ranked within the time limit; the others follow in "
+                          "their order"));
+}
+
+// Encoder that is busy with others' calls from the second batch of images on, for longer than its callers wait.
+class BusyEncoder final : public ColourEncoder {
+ public:
+  explicit BusyEncoder(std::chrono::steady_clock::time_point until)
+      : ColourEncoder('4', false, false), until_(until) {}
+  Result<Matrix<float>> encode_images(MatrixView<const float> pixels) override {
+    if (pictures == 0) return ColourEncoder::encode_images(pixels);
+    std::this_thread::sleep_until(until_);
+    return fail(ErrorCode::kCancelled, "waited too long");
+  }
+
+ private:
+  std::chrono::steady_clock::time_point until_;
+};
+
+TEST_F(Rerank, AnEncoderThatIsBusyUntilTheDeadlineIsNoError) {
+  RerankOptions options;
+  options.batch = 2;
+  const auto soon = std::chrono::steady_clock::now() + std::chrono::milliseconds(200);
+  BusyEncoder busy(soon);
+  EXPECT_EQ(rerank(busy, words("a", 5), options).error().code, ErrorCode::kCancelled);
+  options.deadline = soon;
+  BusyEncoder late(soon);
+  const auto answer = rerank(late, words("a", 5), options);
+  ASSERT_TRUE(answer.has_value()) << answer.error().message;
+  EXPECT_EQ(answer->reranking->reranked, 2);
+  EXPECT_EQ(answer->reranking->out_of_time, 3);
 }
 
 TEST_F(Rerank, RefusesWhatCannotBe) {

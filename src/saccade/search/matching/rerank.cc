@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cmath>
 #include <numeric>
 #include <optional>
@@ -15,6 +16,8 @@
 
 namespace saccade {
 namespace {
+
+using Clock = std::chrono::steady_clock;
 
 Result<RerankMethod> choose_method(RerankMethod wanted, EncoderBackend& second, const SearchQuery& query) {
   const bool can_match = second.pair_scorer() != nullptr;
@@ -114,6 +117,9 @@ void note(const PictureProblem& problem, SearchHit& hit, Reranking& reranking) {
     case PictureProblem::Kind::kUnreadable:
       ++reranking.unreadable;
       return;
+    case PictureProblem::Kind::kOutOfTime:
+      ++reranking.out_of_time;
+      return;
   }
 }
 
@@ -137,6 +143,47 @@ Status score_batch(std::span<SearchHit> hits, const IngestSettings& settings, En
     hits[read[i]].score = scores[i];
     hits[read[i]].reranked = true;
     ++reranking.reranked;
+  }
+  return {};
+}
+
+// Returns the limits with a wait for a decoder that ends at the deadline.
+DecodeOptions limits_until(Clock::time_point deadline, DecodeOptions limits) {
+  if (deadline == Clock::time_point::max()) return limits;
+  constexpr double kShortest = 0.001;  // 0 would be no limit
+  const double left = std::max(std::chrono::duration<double>(deadline - Clock::now()).count(), kShortest);
+  limits.max_wait_seconds = limits.max_wait_seconds > 0 ? std::min(limits.max_wait_seconds, left) : left;
+  return limits;
+}
+
+// Scores hits batch by batch until the deadline, and notes those that are left out.
+Status score_hits(std::span<SearchHit> hits, const IngestSettings& settings, EncoderBackend& second,
+                  Scorer& scorer, const DecodeOptions& limits, const RerankOptions& options, ThreadPool& pool,
+                  const ProgressCallback& progress, const std::stop_token& stop, Reranking& reranking) {
+  const auto is_late = [&] { return Clock::now() >= options.deadline; };
+  const auto stopped = [] { return fail(ErrorCode::kCancelled, "asked to stop"); };
+  const auto batch = static_cast<size_t>(std::max(1, options.batch));
+  for (size_t first = 0; first < hits.size(); first += batch) {
+    if (stop.stop_requested()) return stopped();
+    if (first > 0 && is_late()) break;
+    const size_t count = std::min(batch, hits.size() - first);
+    const Status scored = score_batch(hits.subspan(first, count), settings, second, scorer,
+                                      limits_until(options.deadline, limits), pool, reranking);
+    if (!scored) {
+      // Busy encoders are waited for no longer than until then.
+      const bool in_vain = scored.error().code == ErrorCode::kCancelled && !stop.stop_requested();
+      if (first > 0 && in_vain && is_late()) break;
+      return scored;
+    }
+    if (progress) {
+      progress({"re-ranking", static_cast<int64_t>(first + count), std::ssize(hits), {}});
+    }
+  }
+  if (stop.stop_requested()) return stopped();  // images may be left out for it
+  for (SearchHit& hit : hits) {
+    if (!hit.reranked && hit.not_reranked.empty()) {
+      note({PictureProblem::Kind::kOutOfTime, "the time limit was reached"}, hit, reranking);
+    }
   }
   return {};
 }
@@ -184,15 +231,9 @@ Result<SearchAnswer> search_and_rerank(const CollectionReader& collection, Encod
   reranking.depth = std::min(options.depth, static_cast<int64_t>(answer.hits.size()));
   reranking.tokens = scorer.tokens();
   for (SearchHit& hit : answer.hits) hit.retrieval = SearchHit::Retrieval{hit.rank, hit.score};
-  const int64_t batch = std::max(1, options.batch);
-  for (int64_t first = 0; first < reranking.depth; first += batch) {
-    if (stop.stop_requested()) return fail(ErrorCode::kCancelled, "asked to stop while re-ranking");
-    const auto count = static_cast<size_t>(std::min(batch, reranking.depth - first));
-    SACCADE_TRY(score_batch(std::span(answer.hits).subspan(static_cast<size_t>(first), count), settings,
-                            second, scorer, query.limits, pool, reranking)
-                    .in("re-rank"));
-    if (progress) progress({"re-ranking", first + static_cast<int64_t>(count), reranking.depth, {}});
-  }
+  SACCADE_TRY(score_hits(std::span(answer.hits).first(static_cast<size_t>(reranking.depth)), settings, second,
+                         scorer, query.limits, options, pool, progress, stop, reranking)
+                  .in("re-rank"));
   // Stable: equal scores, and all that was not scored, stay in the order of retrieval.
   std::ranges::stable_sort(answer.hits, [](const SearchHit& a, const SearchHit& b) {
     if (a.reranked != b.reranked) return a.reranked;

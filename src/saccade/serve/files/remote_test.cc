@@ -249,6 +249,39 @@ TEST_F(Remote, SeveralComeInTheirOrderSoManyAtATime) {
   EXPECT_EQ(server_->most_at_a_time(), 2);
 }
 
+TEST_F(Remote, ThoseOfASearchAreFetchedTogether) {
+  fetch_from([](const ServerRequest& request) -> ServerReply {
+    if (request.path == "/none") return {.status = 404};
+    ServerReply reply = picture(request.path[1] - '0');
+    reply.wait_ms = 300;
+    return reply;
+  });
+  const auto search = [&](const auto& image) {
+    Json more = Json::array();
+    for (int i = 0; i < 5; ++i) more.push_back({{"image", image(i)}, {"weight", i + 1}});
+    return post("/api/search", Json{{"image", image(5)}, {"images", more}}.dump());
+  };
+  const HttpResponse found = search([&](int i) { return at(fmt::format("/{}", i)); });
+  EXPECT_EQ(found.status, 200) << found.body;
+  EXPECT_GT(server_->most_at_a_time(), 1);
+  const Json brought = json_of(search([&](int i) { return data_address(i); }));
+  EXPECT_EQ(json_of(found)["hits"], brought["hits"]);
+  // Each is named by its place.
+  const auto refused_with = [&](const Json& body, int status, const char* words) {
+    const HttpResponse response = post("/api/search", body.dump());
+    EXPECT_EQ(response.status, status) << response.body;
+    EXPECT_THAT(json_of(response)["error"]["message"].get<std::string>(), HasSubstr(words));
+  };
+  const Json list = {{{"image", at("/1")}}, {{"image", data_address(2)}}, {{"image", at("/none")}}};
+  refused_with({{"images", list}}, 422, "\"images\": number 2: pictures.test answers with status 404");
+  refused_with({{"image", at("/none")}, {"images", list}}, 422, "\"image\": pictures.test answers");
+  // Nothing is fetched for a request that has an error of its own.
+  const size_t asked = server_->requests().size();
+  refused_with({{"image", at("/1")}, {"images", Json::array({{{"image", "data:image/png;base64,?"}}})}}, 422,
+               "\"images\": number 0");
+  EXPECT_EQ(server_->requests().size(), asked);
+}
+
 TEST_F(Remote, OnlyHostsThatWereNamedAreAsked) {
   fetch_from([](const ServerRequest&) { return picture(1); },
              {"*.below.test:{}=127.0.0.0/8", "[::1]:{}=::1"});

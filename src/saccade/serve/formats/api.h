@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "saccade/collection/catalog/catalog.h"
@@ -43,13 +44,14 @@ std::string picture_path(const ServedCollection& collection, int64_t id);
 // "file" and "thumbnail", paths on this server, for JSON that says "id".
 void add_picture_paths(const ServedCollection& collection, Json& json);
 
-// A parameter of a query string. kUsage for what is no number, or too large a one.
+// Reads a number of a query string or a form. kUsage for any other text, and for a number that T does not hold.
 template <typename T>
 Result<T> number_of(std::string_view name, std::string_view text) {
   T value{};
   const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (text.empty() || error != std::errc() || rest != text.data() + text.size()) {
-    return fail(ErrorCode::kUsage, "\"{}\": \"{}\" is no number", name, text);
+    return fail(ErrorCode::kUsage, "\"{}\": \"{}\", expected a {}", name, text,
+                std::is_integral_v<T> ? "whole number" : "number");
   }
   return value;
 }

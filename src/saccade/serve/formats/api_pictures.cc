@@ -47,11 +47,14 @@ Json picture_json(const ServedCollection& served, const Item& item) {
   return json;
 }
 
-// Checks that a query string has these parameters and no others.
+// Checks that a query string has no parameters but these, and none of them twice.
 Status check_parameters(const HttpRequest& request, std::span<const std::string_view> known) {
   for (const auto& [name, value] : request.query) {
     if (std::ranges::find(known, name) == known.end()) {
       return fail(ErrorCode::kUsage, "\"{}\" is not known here; there are: {}", name, fmt::join(known, ", "));
+    }
+    if (std::ranges::count(request.query, name, &NamedValue::first) > 1) {
+      return fail(ErrorCode::kUsage, "\"{}\" is there twice", name);
     }
   }
   return {};

@@ -22,6 +22,7 @@
 #include "saccade/search/search_answer.h"
 #include "saccade/serve/formats/api.h"
 #include "saccade/serve/formats/multipart.h"
+#include "saccade/serve/inputs.h"
 
 namespace saccade::serve {
 namespace {
@@ -100,6 +101,11 @@ Result<Json> search_parameters(std::span<const NamedValue> fields) {
   for (const auto& [given, value] : fields) {
     const std::string name = given == "q" ? "text" : given;
     const std::string_view current = current_name(name);
+    if (json.contains(name)) return fail(ErrorCode::kUsage, "\"{}\" is there twice", name);
+    if (name == "image" || name == "images") {
+      return fail(ErrorCode::kUsage, "\"{}\" is not taken here: send it with POST, as JSON{}", name,
+                  name == "image" ? " or in a form (multipart/form-data)" : "");
+    }
     if (name == "like" || name == "k" || name == "offset" || name == "candidates" || name == "rerank_depth" ||
         name == "exact_rescore") {
       SACCADE_ASSIGN(json[name], number_of<int64_t>(name, value));
@@ -111,13 +117,12 @@ Result<Json> search_parameters(std::span<const NamedValue> fields) {
       if (value != "true" && value != "false")
         return fail(ErrorCode::kUsage, "\"{}\": \"{}\", expected true or false", name, value);
       json[name] = value == "true";
-    } else if (std::ranges::find(kSearchFields, current) != kSearchFields.end() && name != "image" &&
-               name != "images") {
+    } else if (std::ranges::find(kSearchFields, current) != kSearchFields.end()) {
       json[name] = value;
     } else {
       // The list is of bodies of JSON.
       std::vector<std::string_view> taken(kSearchFields.begin(), kSearchFields.end());
-      std::erase_if(taken, [&](std::string_view field) { return field == "images" || field == name; });
+      std::erase_if(taken, [](std::string_view field) { return field == "image" || field == "images"; });
       return fail(ErrorCode::kUsage, "\"{}\" is not known here; there are: q, {}", name,
                   fmt::join(taken, ", "));
     }
@@ -186,36 +191,47 @@ Result<SearchOptions> search_options(const Context& context, const Json& json) {
   return options;
 }
 
-// Reads an image with a weight, {"image", "weight"}.
-Status read_weighted_image(const Context& context, const Json& json, Query& query) {
-  constexpr std::array<std::string_view, 2> kFields = {"image", "weight"};
-  SACCADE_ASSIGN(const std::string image, json_field<std::string>(json, "image"));
-  SACCADE_TRY(check_fields(json, kFields));
-  SACCADE_ASSIGN(const auto weight, json_field_or<float>(json, "weight", 1));
-  SACCADE_ASSIGN(std::string bytes, picture_bytes(context, image));
-  query.and_image(ImageInput::bytes(std::move(bytes)), weight);
-  return {};
-}
-
-// Reads the query's images: "image", or the uploaded one, and those with weights in "images".
+// Reads the query's images: "image", or the uploaded one, and those with weights in "images". Those given by address are
+// fetched together.
 Status read_images(const Context& context, const Json& json, std::string_view uploaded, Query& query) {
+  constexpr std::array<std::string_view, 2> kFields = {"image", "weight"};
+  std::vector<Input> images;
   SACCADE_ASSIGN(const std::string image, json_field_or<std::string>(json, "image", ""));
   if (!image.empty()) {
-    SACCADE_ASSIGN(std::string bytes, picture_bytes(context, image).in("\"image\""));
-    query.and_image(ImageInput::bytes(std::move(bytes)));
+    SACCADE_ASSIGN(Input one, picture_of(image).in("\"image\""));
+    images.push_back(std::move(one));
   } else if (!uploaded.empty()) {
-    query.and_image(ImageInput::bytes(std::string(uploaded)));
+    images.push_back({.text = {}, .picture = std::string(uploaded)});
   }
-  const auto more = json.find("images");
-  if (more == json.end() || more->is_null()) return {};
-  if (!more->is_array()) {
-    return fail(ErrorCode::kBadData, "\"images\": {}, expected a list", json_kind(*more));
+  std::vector<float> weights(images.size(), 1);
+  const size_t unlisted = images.size();
+  const auto name = [&](size_t i) {
+    return i < unlisted ? std::string("\"image\"") : fmt::format("\"images\": number {}", i - unlisted);
+  };
+  if (const auto more = json.find("images"); more != json.end() && !more->is_null()) {
+    if (!more->is_array()) {
+      return fail(ErrorCode::kBadData, "\"images\": {}, expected a list", json_kind(*more));
+    }
+    if (std::ssize(*more) > kMostQueryParts) {
+      return fail(ErrorCode::kUsage, "\"images\": {}, at most {} are taken", more->size(), kMostQueryParts);
+    }
+    for (const Json& each : *more) {
+      const std::string number = name(images.size());
+      if (!each.is_object()) {
+        return fail(ErrorCode::kBadData, "{}: {}, expected an object of \"image\" and \"weight\"", number,
+                    json_kind(each));
+      }
+      SACCADE_ASSIGN(const std::string text, json_field<std::string>(each, "image").in(number));
+      SACCADE_TRY(check_fields(each, kFields).in(number));
+      SACCADE_ASSIGN(const auto weight, json_field_or<float>(each, "weight", 1).in(number));
+      SACCADE_ASSIGN(Input one, picture_of(text).in(number));
+      images.push_back(std::move(one));
+      weights.push_back(weight);
+    }
   }
-  if (std::ssize(*more) > kMostQueryParts) {
-    return fail(ErrorCode::kUsage, "\"images\": {}, at most {} are taken", more->size(), kMostQueryParts);
-  }
-  for (size_t i = 0; i < more->size(); ++i) {
-    SACCADE_TRY(read_weighted_image(context, (*more)[i], query).in(fmt::format("\"images\": number {}", i)));
+  SACCADE_TRY(fetch_addresses(context, images, name));
+  for (size_t i = 0; i < images.size(); ++i) {
+    query.and_image(ImageInput::bytes(std::move(images[i].picture)), weights[i]);
   }
   return {};
 }
@@ -340,7 +356,12 @@ Json notes_json(const SearchAnswer& answer, const std::string& nothing) {
 
 Result<HttpResponse> answer_search(const Context& context, const Json& json, const std::string& name,
                                    std::string_view uploaded = {}) {
-  SACCADE_ASSIGN(const std::string named, json_field_or<std::string>(json, "collection", name));
+  SACCADE_ASSIGN(std::string named, json_field_or<std::string>(json, "collection", ""));
+  if (named.empty()) named = name;
+  if (!name.empty() && named != name) {
+    return fail(ErrorCode::kUsage,
+                "\"collection\": \"{}\", but the address names \"{}\": leave one of them out", named, name);
+  }
   SACCADE_ASSIGN(const ServedCollection* served, context.collection(named));
   SACCADE_ASSIGN(SearchRequest asked, search_request(context, json, uploaded));
   const auto start = std::chrono::steady_clock::now();

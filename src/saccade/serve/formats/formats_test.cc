@@ -292,7 +292,9 @@ TEST_F(Formats, TextEmbeddingsInferencesClientsEmbedAndRank) {
   EXPECT_EQ(post("/embed", R"({"inputs":["a"],"normalize":false})").status, 415);
   EXPECT_EQ(post("/embed", R"({"inputs":[1]})").status, 422);
   EXPECT_EQ(post("/embed", R"({})").status, 422);
-  EXPECT_EQ(post("/rerank", R"({"query":"a","texts":[]})").status, 400);
+  const HttpResponse of_none = post("/rerank", R"({"query":"a","texts":[]})");
+  EXPECT_EQ(of_none.status, 400);
+  EXPECT_THAT(of_none.body, HasSubstr("\\\"texts\\\" is empty"));
 }
 
 TEST_F(Formats, RanksAreTheMatchingHeadsWhereAServedModelHasOne) {

@@ -77,13 +77,13 @@ Result<std::vector<Input>> inputs_of(const Json& json, bool own_tokens) {
   const Json& input = json["input"];
   std::vector<Input> inputs;
   if (own_tokens && input.is_array() && !input.empty() && input[0].is_number()) {
-    SACCADE_ASSIGN(Input only, input_of_tokens(input));
+    SACCADE_ASSIGN(Input only, input_of_tokens(input).in("\"input\""));
     inputs.push_back(std::move(only));
     return inputs;
   }
   if (!input.is_array()) {
     SACCADE_ASSIGN(const bool picture, is_picture(json, 0));
-    SACCADE_ASSIGN(Input only, input_of_json(input, picture));
+    SACCADE_ASSIGN(Input only, input_of_json(input, picture).in("\"input\""));
     inputs.push_back(std::move(only));
     return inputs;
   }

@@ -36,13 +36,19 @@ const Json& document_at(const Json& json, size_t i) {
   return json["documents"].is_array() ? json["documents"][i] : json["documents"];
 }
 
+// Reads a query or a document. Token ids are not taken here.
+Result<Input> text_or_object(const Json& json) {
+  if (json.is_string() || json.is_object()) return input_of_json(json);
+  return fail(ErrorCode::kBadData, "{}, expected a text or an object", json_kind(json));
+}
+
 Result<std::vector<Input>> documents_of(const Json& json) {
   SACCADE_ASSIGN(const auto most_tokens, json_field_or<int64_t>(json, "max_tokens_per_doc", kWholeText));
   if (most_tokens < 1)
     return fail(ErrorCode::kUsage, "\"max_tokens_per_doc\": {}, expected 1 or more", most_tokens);
   std::vector<Input> documents;
   for (size_t i = 0; i < document_count(json); ++i) {
-    SACCADE_ASSIGN(Input document, input_of_json(document_at(json, i)).in(fmt::format("document {}", i)));
+    SACCADE_ASSIGN(Input document, text_or_object(document_at(json, i)).in(fmt::format("document {}", i)));
     document.most_tokens = most_tokens;
     documents.push_back(std::move(document));
   }
@@ -64,7 +70,7 @@ Result<HttpResponse> rerank(const Context& context, const Json& json) {
   }
   SACCADE_ASSIGN(const std::string name, json_field_or<std::string>(json, "model", ""));
   SACCADE_ASSIGN(ServedModel * model, ranking_model(context, name));
-  SACCADE_ASSIGN(Input query, input_of_json(json["query"]).in("\"query\""));
+  SACCADE_ASSIGN(Input query, text_or_object(json["query"]).in("\"query\""));
   SACCADE_ASSIGN(std::vector<Input> documents, documents_of(json));
   SACCADE_ASSIGN(const auto top, json_field_or<int64_t>(json, "top_n", 0));  // vLLM's word for all is 0
   if (top < 0) return fail(ErrorCode::kUsage, "\"top_n\": {}, expected 1 or more, or 0 for all", top);

@@ -223,7 +223,10 @@ TEST_F(Rerank, ErrorsHaveTheFormOfWhoAsks) {
     refused(path, {{"query", "a"}, {"documents", {"b"}}, {"rank_fields", {"title"}}}, 400,
             "\"rank_fields\" is not known here; there are: model, query, documents");
     refused(path, {{"documents", {"b"}}}, 422, "\"query\" is missing");
-    refused(path, {{"query", "a"}, {"documents", {"b", 3}}}, 400, "document 1: tokens");
+    refused(path, {{"query", "a"}, {"documents", {"b", 3}}}, 422,
+            "document 1: a number, expected a text or an object");
+    refused(path, {{"query", 3}, {"documents", {"b"}}}, 422,
+            "\"query\": a number, expected a text or an object");
     refused(path, {{"query", "a"}, {"documents", {nullptr}}}, 422, "document 0: null");
     refused(path, {{"query", "a"}, {"documents", {{{"title", "b"}}}}}, 422,
             "document 0: \"text\" is missing");

@@ -156,7 +156,7 @@ Result<HttpResponse> rerank(const Context& context, const HttpRequest& request,
   SACCADE_ASSIGN(std::vector<Input> texts, inputs_of(json, "texts"));
   SACCADE_ASSIGN(const bool return_text, json_field_or<bool>(json, "return_text", false));
   SACCADE_ASSIGN(const bool raw, json_field_or<bool>(json, "raw_scores", false));
-  SACCADE_ASSIGN(const auto top, json_field_or<int64_t>(json, "top_n", std::ssize(texts)));
+  SACCADE_ASSIGN(const auto top, json_field_or<int64_t>(json, "top_n", context.options.most_inputs));
   if (top < 1) return fail(ErrorCode::kUsage, "\"top_n\": {}, expected 1 or more", top);
   SACCADE_ASSIGN(Ranking ranking,
                  rank_inputs(context, *model, std::move(query.front()), {"texts", std::move(texts)}, raw));

@@ -26,6 +26,7 @@ export interface Hit extends Picture {
   match_probability: { right: number | null } | null;
   near_duplicates: NearDuplicate[];
   keywords: { all: boolean; matches: { term: string; in: string[] }[] } | null; // what it is called matches too
+  reranked?: boolean; // after a second look: the second model scored it
   explanations?: Explanation[];
 }
 
@@ -77,6 +78,7 @@ export interface Answer {
   keywords: { weight: number } | null; // where what pictures are called counted too
   tokens: { used: number; dropped: number; chunks: number } | null;
   matching: { tells: boolean; there: number | null; best: number | null } | null;
+  rerank: { checkpoint: string; reranked: number } | null; // the second model, and how many hits it scored
   warnings: string[];
   notes: Record<string, string | null>; // sentences for people, by what they are about
   hits: Hit[];
@@ -115,6 +117,8 @@ export interface CollectionInfo {
 export interface ModelInfo {
   name: string;
   reads_texts: boolean;
+  reads_images: boolean;
+  pair_scorer: boolean; // judges pairs of a picture and a text
   explains: boolean;
 }
 
@@ -165,6 +169,8 @@ export interface SearchBody {
   text_weight?: number;
   explain?: boolean;
   keyword_weight?: number;
+  rerank?: string;
+  rerank_depth?: number;
 }
 
 const base = (collection: string) => `/api/collections/${encodeURIComponent(collection)}`;

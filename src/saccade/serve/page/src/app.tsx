@@ -8,7 +8,7 @@ import { AutoIcon, Mark, MoonIcon, SunIcon } from "./icons";
 import { imageOf, pictureIn, takeImage } from "./images";
 import { useResults } from "./results";
 import { SearchField } from "./search_field";
-import { type State, addressOf, datedHits, filterOf, initial, isSearch, stateOf, possibleAt } from "./state";
+import { type State, addressOf, datedHits, filterOf, initial, isSearch, possibleAt, secondsOf, stateOf } from "./state";
 import { count, counted, duration, sentence } from "./text";
 import { Viewer } from "./viewer";
 
@@ -146,10 +146,10 @@ function suggestionsOf(pictures: Picture[]): string[] {
 }
 
 export function App() {
-  const [state, change] = useAddress();
+  const [asked, change] = useAddress();
   const [theme, nextTheme] = useTheme();
   const [collections, setCollections] = useState<CollectionInfo[] | null>(null);
-  const [models, setModels] = useState<ModelInfo[]>([]);
+  const [models, setModels] = useState<ModelInfo[] | null>(null);
   const [facets, setFacets] = useState<Facet[]>([]);
   const [startError, setStartError] = useState<ApiError | null>(null);
   const [started, setStarted] = useState(0);
@@ -183,9 +183,12 @@ export function App() {
   }, [started]);
 
   // An address that names no collection means the first; one that names an unknown collection is an error.
-  const collection = (state.collection ? collections?.find((one) => one.name === state.collection) : collections?.[0]) ?? null;
+  const collection = (asked.collection ? collections?.find((one) => one.name === asked.collection) : collections?.[0]) ?? null;
   const name = collection?.name ?? "";
-  const model = models.find((one) => one.name === collection?.model);
+  const model = models?.find((one) => one.name === collection?.model);
+  // A second model that is served no longer, as in a bookmark, looks at nothing.
+  const seconds = secondsOf(models ?? [], collection);
+  const state = !models || asked.second === "" || seconds.includes(asked.second) ? asked : { ...asked, second: "" };
   const [facetsOf, setFacetsOf] = useState("");
   useEffect(() => {
     if (!name) return;
@@ -198,7 +201,7 @@ export function App() {
   }, [name, collection?.items]);
 
   const filter = filterOf(state, facets);
-  const ready = name !== "" && (state.chosen.length === 0 || facetsOf === name);
+  const ready = name !== "" && (models !== null || asked.second === "") && (state.chosen.length === 0 || facetsOf === name);
   const [changed, setChanged] = useState(0); // times that this page changed the collection
   const changes = useChanges(name, collections !== null, () => {
     setChanged((n) => n + 1);
@@ -374,7 +377,8 @@ export function App() {
     if (!answer) status = results.total ? counted(results.total, "picture") : "";
     else if (pictures.length === 0) status = "Nothing found";
     else {
-      status = `${counted(answer.searched, "picture")} searched in ${duration(answer.seconds)}`;
+      const again = answer.rerank ? `, the best ${count(answer.rerank.reranked)} looked at again by ${answer.rerank.checkpoint},` : "";
+      status = `${counted(answer.searched, "picture")} searched${again} in ${duration(answer.seconds)}`;
       if (state.byDate) status = `The ${count(Math.min(datedHits, pictures.length))} best of ${status}, newest first`;
     }
   }
@@ -427,6 +431,7 @@ export function App() {
       <main>
         <Filters state={state} facets={facets} error={filterError} searching={searching} tells={answer?.matching?.tells ?? false}
           folds={pictures.some((picture) => "near_duplicates" in picture && picture.near_duplicates.length > 0)}
+          seconds={seconds}
           named={state.text.trim() !== "" && reference === null && ((collection?.captions ?? 0) > 0 || answer?.keywords != null)}
           change={(part) => change(part)}>
           {!searching && <ChangeTools changes={changes} />}
@@ -474,6 +479,12 @@ export function App() {
           <p class="banner">
             {`All ${answer.tokens.used} tokens read, in ${counted(answer.tokens.chunks, "part")}.`}
             <button type="button" class="link" onClick={() => change({ whole: false })}>Only the beginning</button>
+          </p>
+        )}
+        {searching && state.second !== asked.second && (
+          <p class="banner">
+            {`There is no model “${asked.second}” here to take a second look.`}
+            <button type="button" class="link" onClick={() => change({ second: "" })}>Close</button>
           </p>
         )}
         {answer?.query.parts && <Parts parts={answer.query.parts} said={answer.notes.understood ?? null} />}

@@ -3,7 +3,7 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useId, useRef, useState } from "preact/hooks";
 import type { Facet } from "./api";
 import { CloseIcon, DownIcon, FilterIcon } from "./icons";
-import { type State, initial } from "./state";
+import { type State, initial, secondHits } from "./state";
 import { count } from "./text";
 
 // A chip that opens a panel beneath it; Escape and a click elsewhere close it.
@@ -128,7 +128,7 @@ const shares = [
   [0.9, "What they are called", "Names, folders and captions first"],
 ] as const;
 
-export function Filters({ state, facets, error, searching, named: byName, tells, folds, change, children }: {
+export function Filters({ state, facets, error, searching, named: byName, tells, folds, seconds, change, children }: {
   state: State;
   facets: Facet[];
   error: string | null; // of the typed filter
@@ -136,6 +136,7 @@ export function Filters({ state, facets, error, searching, named: byName, tells,
   named: boolean; // whether names and captions play a part
   tells: boolean; // whether hits have a match probability
   folds: boolean;
+  seconds: string[]; // models that may look at the hits again
   change: (change: Partial<State>) => void;
   children?: ComponentChildren; // more chips
 }) {
@@ -198,8 +199,27 @@ export function Filters({ state, facets, error, searching, named: byName, tells,
               )}
             </Popover>
           )}
+          {seconds.length > 0 && (
+            <Popover label="Second look" active={state.second !== ""}>
+              {() => (
+                <fieldset class="shares">
+                  <legend>{`Look at the best ${secondHits} pictures again`}</legend>
+                  {["", ...seconds].map((name) => (
+                    <label key={name}>
+                      <input type="radio" name="second" checked={state.second === name}
+                        onChange={() => change({ second: name, ...(name ? { byDate: false, likely: false } : {}) })} />
+                      <span>
+                        {name ? `With ${name}` : "No"}
+                        <span class="hint">{name ? "This model puts them in its order, which takes longer" : "They stay in the order in which they were found"}</span>
+                      </span>
+                    </label>
+                  ))}
+                </fieldset>
+              )}
+            </Popover>
+          )}
           <button type="button" class={`chip ${state.byDate ? "on" : ""}`} aria-pressed={state.byDate}
-            title="The best matches, newest first" onClick={() => change({ byDate: !state.byDate })}>
+            title="The best matches, newest first" onClick={() => change({ byDate: !state.byDate, second: "" })}>
             Newest first
           </button>
           {(folds || !state.fold) && (
@@ -210,7 +230,7 @@ export function Filters({ state, facets, error, searching, named: byName, tells,
           )}
           {(tells || state.likely) && (
             <button type="button" class={`chip ${state.likely ? "on" : ""}`} aria-pressed={state.likely}
-              title="Leave out weak matches" onClick={() => change({ likely: !state.likely })}>
+              title="Leave out weak matches" onClick={() => change({ likely: !state.likely, second: "" })}>
               Likely only
             </button>
           )}

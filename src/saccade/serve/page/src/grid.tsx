@@ -181,6 +181,8 @@ function arrows(event: KeyboardEvent) {
   to?.scrollIntoView({ block: "nearest" });
 }
 
+const wasLookedAtAgain = (picture: Picture | Hit) => "reranked" in picture && picture.reranked === true;
+
 export function Grid({ pictures, unfolded, byLikelihood, more, loadMore, actions, label }: {
   pictures: (Picture | Hit)[];
   unfolded: Set<number>;
@@ -194,9 +196,10 @@ export function Grid({ pictures, unfolded, byLikelihood, more, loadMore, actions
   const sections = useMemo(() => {
     const likely: Tile[] = [];
     const unlikely: Tile[] = [];
-    // The order stays: the line is behind the last hit that is likely, whatever stands before it.
+    // The order stays: the line is behind the last hit that is likely, or was looked at again, whatever stands before it.
     const rightOf = (picture: Picture | Hit) => ("match_probability" in picture ? picture.match_probability?.right : null) ?? 1;
-    const last = byLikelihood ? pictures.findLastIndex((picture) => rightOf(picture) >= likelyAt) : -1;
+    const isAbove = byLikelihood ? (picture: Picture | Hit) => rightOf(picture) >= likelyAt : wasLookedAtAgain;
+    const last = pictures.findLastIndex(isAbove);
     for (const [i, picture] of pictures.entries()) {
       const folded = "near_duplicates" in picture ? picture.near_duplicates : [];
       const into = last < 0 || i <= last ? likely : unlikely;
@@ -225,6 +228,7 @@ export function Grid({ pictures, unfolded, byLikelihood, more, loadMore, actions
     return () => observer.disconnect();
   }, [more, loadMore]);
 
+  const below = byLikelihood ? "Less likely to be right" : "Not looked at again";
   const section = (some: Row[], name: string) => (
     <ul class="rows" aria-label={name}>
       {some.map((row) =>
@@ -240,9 +244,9 @@ export function Grid({ pictures, unfolded, byLikelihood, more, loadMore, actions
       {rows[1]!.length > 0 && (
         <>
           <h2 class="below">
-            <span>Less likely to be right</span>
+            <span>{below}</span>
           </h2>
-          {section(rows[1]!, "Less likely to be right")}
+          {section(rows[1]!, below)}
         </>
       )}
       <div ref={end} class="end">

@@ -22,11 +22,12 @@ export interface Found {
 }
 
 const typingMs = 160;
+const typingForSecondMs = 600; // a second look takes longer than a letter
 
 function questionOf(state: State, collection: string, filter: string): string {
-  const { text, like, image, weight, names, byDate, fold, likely, whole } = state;
+  const { text, like, image, weight, names, byDate, fold, likely, whole, second } = state;
   return isSearch(state)
-    ? JSON.stringify([collection, filter, text.trim(), like, image, weight, names, byDate, fold, likely, whole])
+    ? JSON.stringify([collection, filter, text.trim(), like, image, weight, names, byDate, fold, likely, whole, second])
     : JSON.stringify([collection, filter]);
 }
 
@@ -88,7 +89,7 @@ export function useResults(state: State, collection: string, filter: string, com
       }
     };
     // The first question, and one that is no typing, is asked at once.
-    const wait = asked.current === "" || results?.key === asked.current ? 0 : typingMs;
+    const wait = asked.current === "" || results?.key === asked.current ? 0 : state.second ? typingForSecondMs : typingMs;
     asked.current = key;
     let timer = window.setTimeout(() => void run(), wait);
     return () => {

@@ -1,5 +1,5 @@
 // What is searched for and shown, as the page's address says it: every state can be linked to and gone back to.
-import type { Facet, SearchBody } from "./api";
+import type { CollectionInfo, Facet, ModelInfo, SearchBody } from "./api";
 
 export interface State {
   collection: string; // "": the first
@@ -14,6 +14,7 @@ export interface State {
   fold: boolean;
   likely: boolean; // only what is likely to be right
   whole: boolean; // a long text in parts, to its end
+  second: string; // model that looks at the best hits again; "": none
   open: number; // the picture shown large; 0: none
 }
 
@@ -30,6 +31,7 @@ export const initial: State = {
   fold: true,
   likely: false,
   whole: false,
+  second: "",
   open: 0,
 };
 
@@ -46,6 +48,7 @@ const share = (text: string | null, otherwise: number) => {
 export function stateOf(address: string): State {
   const query = new URLSearchParams(address);
   const weight = share(query.get("w"), initial.weight);
+  const second = query.get("second") ?? "";
   return {
     collection: query.get("c") ?? "",
     text: query.get("q") ?? "",
@@ -55,10 +58,11 @@ export function stateOf(address: string): State {
     chosen: query.getAll("f"),
     filter: query.get("filter") ?? "",
     names: share(query.get("names"), initial.names),
-    byDate: query.get("sort") === "date",
+    byDate: query.get("sort") === "date" && second === "",
     fold: query.get("fold") !== "no",
-    likely: query.get("likely") === "yes",
+    likely: query.get("likely") === "yes" && second === "",
     whole: query.get("long") === "whole",
+    second,
     open: number(query.get("open")),
   };
 }
@@ -77,10 +81,17 @@ export function addressOf(state: State): string {
   if (!state.fold) query.set("fold", "no");
   if (state.likely) query.set("likely", "yes");
   if (state.whole) query.set("long", "whole");
+  if (state.second) query.set("second", state.second);
   if (state.open) query.set("open", String(state.open));
   const text = query.toString();
   return text ? `?${text}` : "/";
 }
+
+// Models that may look at the hits of a collection again: others than its own, or its own if that judges pairs too.
+export const secondsOf = (models: ModelInfo[], collection: CollectionInfo | null): string[] =>
+  models
+    .filter((one) => one.reads_texts && one.reads_images && (one.name !== collection?.model || one.pair_scorer))
+    .map((one) => one.name);
 
 export const isSearch = (state: State) => state.text.trim() !== "" || state.like !== 0 || state.image !== "";
 
@@ -102,6 +113,8 @@ export const pageSize = 60;
 export const mostHits = 1000;
 // By date the best matches are put in order all at once.
 export const datedHits = 240;
+// A second look is a pass of its model for each of these.
+export const secondHits = 32;
 // Hits less likely than this are below the line.
 export const likelyAt = 0.5;
 // Below this a match is weak: "likely only" leaves it out, and where the best one is weak the page says so.
@@ -121,6 +134,11 @@ export function bodyOf(state: State, image: string | null, filter: string, offse
   if (state.likely) body.min_probability = possibleAt;
   if (state.names !== initial.names) body.keyword_weight = state.names;
   if (state.whole) body.chunk_long_text = true;
+  // Hits further down have the same ranks without it.
+  if (state.second && offset === 0) {
+    body.rerank = state.second;
+    body.rerank_depth = secondHits;
+  }
   // The collection's composer was trained for it; who moves the balance asks for another way.
   if (body.text && (body.like || body.image) && !(composer && state.weight === initial.weight)) {
     body.compose = "slerp";

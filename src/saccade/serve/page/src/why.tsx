@@ -15,6 +15,8 @@ export function useExplanation(state: State, collection: string, composer: boole
     const control = new AbortController();
     const body = bodyOf(state, state.image ? imageOf(state.image) : null, `id=${id}`, 0, composer);
     delete body.min_probability;
+    delete body.rerank;
+    delete body.rerank_depth;
     api
       .search(collection, { ...body, k: 1, group_duplicates: false, order: "score", explain: true }, control.signal)
       .then((answer) => {

@@ -1,7 +1,7 @@
 // Two small collections for the page's test: icons with their names as captions, and cards of other shapes, formats and
 // years, some of them twice.
 import { execFileSync } from "node:child_process";
-import { copyFileSync, mkdirSync, readdirSync, utimesSync, writeFileSync } from "node:fs";
+import { copyFileSync, cpSync, mkdirSync, readdirSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 
 const iconCount = 320;
@@ -13,6 +13,15 @@ const shapes = [
 ];
 export const takenCard = 4; // its file says when it was taken
 const colours = ["#c0392b", "#27ae60", "#2471a3", "#f1c40f", "#8e44ad", "#e67e22"];
+
+// A small model of random weights with a matching head and a vocabulary of letters, for a second look.
+export function makeSecondModel(folder, golden) {
+  cpSync(golden, folder, { recursive: true });
+  const letters = [..."abcdefghijklmnopqrstuvwxyz"].flatMap((letter) => [letter, `##${letter}`]);
+  const unused = Array.from({ length: 144 }, (_, i) => `[unused${i}]`);
+  writeFileSync(join(folder, "vocab.txt"), ["[PAD]", "[UNK]", "[CLS]", "[SEP]", ...letters, ...unused, ""].join("\n"));
+  writeFileSync(join(folder, "tokenizer_config.json"), '{"tokenizer_class": "BertTokenizer"}');
+}
 
 export async function makeCollections({ folder, program, icons, browser, environment }) {
   const pictures = join(folder, "pictures");

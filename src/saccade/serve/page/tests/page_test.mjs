@@ -12,7 +12,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { after, before, describe, test } from "node:test";
 import { fileURLToPath } from "node:url";
-import { makeCollections, takenCard } from "./collection.mjs";
+import { makeCollections, makeSecondModel, takenCard } from "./collection.mjs";
 
 const here = dirname(dirname(fileURLToPath(import.meta.url)));
 const modules = join(here, "node_modules");
@@ -104,7 +104,8 @@ describe("the page", { skip: missing }, () => {
     const { chromium } = require("playwright-core");
     browser = await chromium.launch({ executablePath: browserPath, args: ["--no-sandbox", "--disable-gpu"] });
     await makeCollections({ folder, program, icons: join(modules, "bootstrap-icons/icons"), browser, environment });
-    address = await serve("-c", join(folder, "icons"), "-c", join(folder, "cards"));
+    makeSecondModel(join(folder, "second"), join(here, "../../../../tests/golden/blip2-itm"));
+    address = await serve("-c", join(folder, "icons"), "-c", join(folder, "cards"), "-m", join(folder, "second"));
   });
   after(async () => {
     await browser?.close();
@@ -393,6 +394,42 @@ describe("the page", { skip: missing }, () => {
     assert.notDeepEqual(await expected(0), await expected(0.9));
   });
 
+  test("a second model looks at the best hits again", async () => {
+    await open("/?q=arrow&likely=yes");
+    await page.focus('.chip:text-is("Second look")');
+    await page.keyboard.press("Enter");
+    await axe("a second look");
+    await page.keyboard.press("ArrowDown");
+    await page.waitForFunction(() => new URL(location.href).searchParams.get("second") === "second");
+    assert.equal(await parameter("likely"), null, "its scores have no probabilities");
+    await page.keyboard.press("Escape");
+    assert.equal(await page.evaluate(() => document.activeElement.textContent), "Second look");
+    await settled();
+    const again = await api("/api/collections/icons/search", { text: "arrow", k: 60, rerank: "second", rerank_depth: 32 });
+    const plain = await api("/api/collections/icons/search", { text: "arrow", k: 60 });
+    const idsOf = (answer) => answer.hits.map((hit) => hit.id);
+    assert.notDeepEqual(idsOf(again).slice(0, 32), idsOf(plain).slice(0, 32));
+    assert.deepEqual((await ids()).slice(0, 60), idsOf(again));
+    assert.match(await status(), /^328 pictures searched, the best 32 looked at again by second, in /);
+    assert.equal(await page.textContent(".below"), "Not looked at again");
+    assert.equal((await page.$$("ul.rows:first-child .tile")).length, 32);
+    await axe("after a second look");
+    // What follows as one scrolls comes behind them, and nothing comes twice.
+    await page.evaluate(() => scrollTo(0, document.body.scrollHeight));
+    await page.waitForFunction(() => document.querySelectorAll("#results .tile").length > 60);
+    const all = await ids();
+    assert.deepEqual(all.slice(0, 60), idsOf(again));
+    assert.equal(new Set(all).size, all.length);
+    await page.click('.chip:text("Newest first")');
+    await page.waitForFunction(() => !new URL(location.href).searchParams.has("second"));
+    // In a bookmark, of a model that is served no longer.
+    await open("/?q=arrow&second=gone");
+    await page.waitForSelector('.banner:has-text("There is no model “gone” here")');
+    assert.deepEqual((await ids()).slice(0, 60), idsOf(plain));
+    await page.click('.banner button:text("Close")');
+    await page.waitForFunction(() => !location.search.includes("second"));
+  });
+
   test("several collections", async () => {
     await open("/");
     await page.selectOption("select", "cards");
@@ -597,5 +634,7 @@ describe("the page", { skip: missing }, () => {
     await page.keyboard.press("Enter");
     await page.waitForSelector("#results .tile-link");
     await page.waitForFunction(() => document.querySelector("#results img").naturalWidth > 0);
+    await search("red card");
+    assert.equal(await page.$('.chip:text-is("Second look")'), null, "no other model is served");
   });
 });
