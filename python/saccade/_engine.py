@@ -389,7 +389,7 @@ class Engine:
             text_weight: weight of the text beside an image, 0 to 1; not with a composer.
             was: what the image shows now, for `compose="direction"`.
             like: id of an image of the collection, in place of `image`; it is itself left out of the hits.
-            k: hits wanted.
+            k: largest number of hits, with `min_probability` too.
             offset: best hits to leave out; the `k` behind them are the next page.
             filter: condition on images: "width>=1000 and date>=2024" (`saccade help filters`).
             keyword_weight: weight of keyword matches (captions, file and folder names) against visual similarity, 0 to 1.

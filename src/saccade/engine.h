@@ -79,7 +79,7 @@ struct IndexReport {
 
 // Options of a search. All searches of an engine may use different ones.
 struct SearchOptions {
-  int64_t k = 10;           // hits wanted, at least 1
+  int64_t k = 10;           // largest number of hits, at least 1; with `min_probability` too
   int64_t offset = 0;       // best hits to leave out, 0 or more: the `k` behind them are the next page
   std::string filter = {};  // condition on images (`saccade help filters`): "width>=1000 and date>=2024"
   // Weight of keyword matches (captions, file and folder names) against visual similarity, 0 to 1.
