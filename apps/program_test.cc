@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <stop_token>
+#include <string>
 #include <thread>
 
 #include <gtest/gtest.h>
@@ -13,12 +14,12 @@
 #include "saccade/core/files/files.h"
 #include "saccade/core/files/npy.h"
 #include "saccade/core/test_folder.h"
+#include "saccade/text/nearest.h"
 
 #include "console.h"
 #include "end_within.h"
 #include "eval_options.h"
 #include "lab_commands.h"
-#include "nearest.h"
 #include "number.h"
 #include "option_kinds.h"
 #include "product_commands.h"
@@ -118,6 +119,31 @@ TEST(Help, ManyOptionsStandInGroups) {
   };
   look(app, look);
   EXPECT_GE(many, 15);
+}
+
+void add_product_commands(CLI::App& app, Command& chosen) {
+  add_index_command(app, chosen);
+  add_search_command(app, chosen);
+  add_collection_command(app, chosen);
+  add_watch_command(app, chosen);
+  add_embed_command(app, chosen);
+  add_model_command(app, chosen);
+  add_visualness_command(app, chosen);
+  add_illustrate_command(app, chosen);
+  add_serve_command(app, chosen);
+  add_demo_command(app, chosen);
+}
+
+// saccade-lab names saccade for each of its commands.
+TEST(Help, TheLaboratoryKnowsTheProductsCommands) {
+  CLI::App app("", "p");
+  Command chosen;
+  add_product_commands(app, chosen);
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands([](CLI::App*) { return true; })) {
+    names.push_back(command->get_name());
+  }
+  EXPECT_EQ(names, std::vector<std::string>(kProductCommands.begin(), kProductCommands.end()));
 }
 
 TEST(Towns, AFilterOnPlacesSaysThatThereIsNoListOfThem) {
@@ -308,6 +334,9 @@ TEST(Nearest, SuggestsWhatWasMeant) {
   const std::vector<std::string> options = {"--filter", "--format", "--fold-above", "--words"};
   EXPECT_EQ(nearest("--filtr", options), "--filter");
   EXPECT_EQ(nearest("--word", options), "--words");
+  EXPECT_EQ(nearest(std::string(1'000'000, 'a'), options), "");
+  EXPECT_EQ(did_you_mean("--filtr", options), "; did you mean --filter?");
+  EXPECT_EQ(did_you_mean("--quite-another", options), "");
 }
 
 TEST(Numbers, AreReadAsWritten) {

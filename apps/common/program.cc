@@ -12,15 +12,29 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "saccade/text/nearest.h"
 #include "saccade/version.h"
 
 #include "command_help.h"
-#include "nearest.h"
+#include "hand_over.h"
 #include "option_kinds.h"
 #include "own_process.h"
 
 namespace saccade::app {
 namespace {
+
+// Returns the command that was given, the deepest; the program itself without one.
+const CLI::App& given_command(const CLI::App& app) {
+  const CLI::App* deepest = &app;
+  while (!deepest->get_subcommands().empty()) deepest = deepest->get_subcommands().front();
+  return *deepest;
+}
+
+// "saccade collection info".
+std::string words_of(const CLI::App& command) {
+  const CLI::App* above = command.get_parent();
+  return above == nullptr ? command.get_name() : words_of(*above) + " " + command.get_name();
+}
 
 // Returns the names that may stand where the parser met an unknown word: options of the command and of those above it, or
 // the commands below it.
@@ -45,10 +59,22 @@ std::string suggestion(const CLI::App& app, const CLI::App& deepest) {
   for (const std::string& word : app.remaining(true)) {
     const bool option = word.starts_with("--");
     if (!option && word.starts_with("-")) continue;
-    const std::string name = nearest(word.substr(0, word.find('=')), known_names(deepest, option));
-    if (!name.empty()) return fmt::format("; did you mean {}?", name);
+    const std::string meant = did_you_mean(word.substr(0, word.find('=')), known_names(deepest, option));
+    if (!meant.empty()) return meant;
   }
   return {};
+}
+
+// "; did you mean date?" for "--order: dat not in {score,date}"; "" for other messages of the parser.
+std::string suggested_value(const std::string& said) {
+  constexpr std::string_view kNotIn = " not in {";
+  const size_t at = said.find(kNotIn);
+  const size_t before = at == std::string::npos ? at : said.rfind(": ", at);
+  if (before == std::string::npos || !said.ends_with('}')) return {};
+  std::vector<std::string> names;
+  std::istringstream list(said.substr(at + kNotIn.size(), said.size() - at - kNotIn.size() - 1));
+  for (std::string name; std::getline(list, name, ',');) names.push_back(name);
+  return did_you_mean(said.substr(before + 2, at - before - 2), names);
 }
 
 // Returns the parser's reason. Unknown words come first: a command or an option that is missing is usually there, misspelled.
@@ -71,7 +97,7 @@ std::string reason(const CLI::App& app, const CLI::App& deepest, const CLI::Pars
     return fmt::format("{}: given {} times, expected once", said.substr(0, at),
                        said.substr(at + kRepeated.size()));
   }
-  return said;
+  return said + suggested_value(said);
 }
 
 // Explains a command line that the parser did not accept.
@@ -127,16 +153,17 @@ int parse_and_run(const Program& program, int argc, char** argv) {
       app.exit(error, text, text);
       return print(text.str());
     }
-    const CLI::App* deepest = &app;
-    std::string words = program.name;
-    while (!deepest->get_subcommands().empty()) {
-      deepest = deepest->get_subcommands().front();
-      words += " " + deepest->get_name();
-    }
+    const CLI::App& deepest = given_command(app);
+    const std::string words = words_of(deepest);
     // A command that needs another behind it, named alone: its help is what is asked for.
     const bool alone = argc == 1 + std::count(words.begin(), words.end(), ' ');
-    if (alone && deepest->get_require_subcommand_min() > 0) return print(app.help());
-    messages.error(parse_error_text(app, *deepest, error, words));
+    if (alone && deepest.get_require_subcommand_min() > 0) return print(app.help());
+    const std::string_view named = named_command(argv);
+    if (std::ranges::find(program.elsewhere, named) != program.elsewhere.end()) {
+      messages.error(fmt::format("{0} is a command of the program {1}: {1} {0}", named, program.other));
+    } else {
+      messages.error(parse_error_text(app, deepest, error, words));
+    }
     return exit_code(ErrorCode::kUsage);
   }
   const Result<int> result = chosen(session);

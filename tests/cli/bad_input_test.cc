@@ -30,6 +30,8 @@ class BadInput : public ProgramTest {};
 TEST_F(BadInput, WrongUseIsExitCode2) {
   expect_failure({"-q"}, 2, {"subcommand"});
   expect_failure({"fly"}, 2, {"fly"});
+  expect_failure({"search", "red"}, 2, {"search is a command of the program saccade: saccade search"},
+                 {.program = laboratory()});
   expect_failure({"search"}, 2, {"nothing to search for"});
   expect_failure({"search", "x"}, 2, {"no collection yet", "-c DIR"});
   expect_failure({"search", "-c", "c", "--nosuch", "x"}, 2, {"not expected here: --nosuch"});
@@ -41,6 +43,8 @@ TEST_F(BadInput, WrongUseIsExitCode2) {
                  {"no command named lst; did you mean list? (see saccade model --help)"});
   expect_failure({"embed", "--thread", "2", "-o", "x.npy"}, 2,
                  {"not expected here: --thread 2; did you mean --threads?"});
+  expect_failure({"search", "-c", "c", "x", "--order", "dat"}, 2,
+                 {"--order: dat not in {score,date}; did you mean date?"});
   expect_failure({"embed", "--output-file", "x.npy"}, 2, {"not expected here: --output-file x.npy"});
   expect_failure({"search", "-c", "c", "-k", "99999999999999999999", "x"}, 2, {"-k", "99999999999999999999"});
   expect_failure({"search", "-c", "c", "-k", "-3", "x"}, 2, {"-k", "-3", "1 or more"});
@@ -184,6 +188,7 @@ TEST_F(BadInput, WhatIsMissingIsNamed) {
   expect_failure({"embed", "--images", "pictures", "-m", "model", "-o", "no/x.npy"}, 1, {"no/x.npy"});
   expect_failure({"model", "show", "nomodel"}, 1,
                  {"checkpoint nomodel: no folder and no alias of this name"});
+  expect_failure({"model", "show", "strater"}, 1, {"; did you mean starter?"});
   expect_failure({"model", "conform", "model", "--io", "noio"}, 1, {"noio"});
   expect_failure({"index", "pictures", "-c", "c", "-m", "model", "--captions", "nolist"}, 1, {"nolist"});
   expect_failure({"demo", "nosample"}, 1, {"nosample"});

@@ -701,6 +701,8 @@ TEST_F(Serving, BadRequestsAreOneSentence) {
   };
   refused(get("/api/search"), 400, "nothing to search for");
   refused(get("/api/search?q=a&nonsense=1"), 400, "\"nonsense\" is not known here");
+  refused(get("/api/search?q=a&ofset=1"), 400, "; did you mean offset?");
+  refused(get("/api/search?q=a&order=dat"), 400, "expected one of score, date; did you mean date?");
   refused(get("/api/search?q=a&images=x"), 400, "there are: q, collection, text, literal, image, without");
   refused(get("/api/search?q=a&k=0"), 400, "\"k\": 0");
   refused(get("/api/search?q=a&k=9223372036854775807&offset=1"), 400, "both together at most 1000");

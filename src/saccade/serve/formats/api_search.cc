@@ -22,6 +22,7 @@
 #include "saccade/search/search_answer.h"
 #include "saccade/serve/formats/api.h"
 #include "saccade/serve/formats/multipart.h"
+#include "saccade/text/nearest.h"
 
 namespace saccade::serve {
 namespace {
@@ -29,7 +30,10 @@ namespace {
 template <typename E>
 Result<E> choice_of(std::string_view name, std::string_view word) {
   if (const auto value = from_name<E>(word)) return *value;
-  return fail(ErrorCode::kUsage, "\"{}\": \"{}\", expected one of {}", name, word, list_of_names<E>());
+  std::vector<std::string_view> names;
+  for (const EnumName<E>& entry : enum_names(E{})) names.push_back(entry.name);
+  return fail(ErrorCode::kUsage, "\"{}\": \"{}\", expected one of {}{}", name, word, list_of_names<E>(),
+              did_you_mean(word, names));
 }
 
 constexpr std::array<std::string_view, 27> kSearchFields = {"collection",
@@ -118,8 +122,8 @@ Result<Json> search_parameters(std::span<const NamedValue> fields) {
       // The list is of bodies of JSON.
       std::vector<std::string_view> taken(kSearchFields.begin(), kSearchFields.end());
       std::erase_if(taken, [&](std::string_view field) { return field == "images" || field == name; });
-      return fail(ErrorCode::kUsage, "\"{}\" is not known here; there are: q, {}", name,
-                  fmt::join(taken, ", "));
+      return fail(ErrorCode::kUsage, "\"{}\" is not known here; there are: q, {}{}", name,
+                  fmt::join(taken, ", "), did_you_mean(name, taken));
     }
   }
   SACCADE_TRY(rename_old_fields(json));
