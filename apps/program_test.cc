@@ -4,6 +4,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
+#include <set>
 #include <stop_token>
 #include <string>
 #include <thread>
@@ -144,6 +145,33 @@ TEST(Help, TheLaboratoryKnowsTheProductsCommands) {
     names.push_back(command->get_name());
   }
   EXPECT_EQ(names, std::vector<std::string>(kProductCommands.begin(), kProductCommands.end()));
+}
+
+// A command that decodes images has --decode-memory. A new one is in this list, or it has the option.
+TEST(Help, AllThatDecodesBoundsItsMemory) {
+  CLI::App app("", "p");
+  Command chosen;
+  add_product_commands(app, chosen);
+  add_dataset_command(app, chosen);
+  add_eval_command(app, chosen);
+  add_train_command(app, chosen);
+  add_generate_command(app, chosen);
+  add_report_command(app, chosen);
+  std::set<std::string> without;
+  const auto look = [&](const CLI::App& command, const std::string& words, const auto& deeper) -> void {
+    const auto below = command.get_subcommands([](const CLI::App*) { return true; });
+    if (below.empty() && !decode_memory_of(command)) without.insert(words);
+    for (const CLI::App* each : below) {
+      deeper(*each, words + (words.empty() ? "" : " ") + each->get_name(), deeper);
+    }
+  };
+  look(app, "", look);
+  const std::set<std::string> expected = {
+      "collection ann",   "collection compact", "collection composer", "collection export", "collection info",
+      "collection merge", "collection remove",  "collection verify",   "dataset captions",  "dataset convert",
+      "dataset info",     "dataset label",      "eval advise",         "model alias",       "model conform",
+      "model list",       "model pull",         "model show",          "visualness"};
+  EXPECT_EQ(without, expected);
 }
 
 TEST(Towns, AFilterOnPlacesSaysThatThereIsNoListOfThem) {

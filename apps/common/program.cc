@@ -131,13 +131,13 @@ int parse_and_run(const Program& program, int argc, char** argv) {
   app.fallthrough();
   app.get_formatter()->column_width(34);
   program.add_commands(app, chosen);
-  add_decode_options(app, session.decoders);
   add_help_commands(app, chosen);
   name_option_kinds(app);
   app.footer("Exit codes: 0 done, 1 failed, 2 usage error, 3 done with some inputs failed, 4 nothing found.");
 
   const auto failed = [&](const Error& error) {
-    if (!out.reader_gone()) messages.error(error.message);
+    const bool limited = given_command(app).get_option_no_throw("--max-pixels") != nullptr;
+    if (!out.reader_gone()) messages.error(limited ? with_option_names(error.message) : error.message);
     return exit_code(error.code);
   };
   const auto print = [&](const std::string& text) {
@@ -166,6 +166,7 @@ int parse_and_run(const Program& program, int argc, char** argv) {
     }
     return exit_code(ErrorCode::kUsage);
   }
+  session.decoders.memory_mb = decode_memory_of(given_command(app));
   const Result<int> result = chosen(session);
   return result ? *result : failed(result.error());
 }

@@ -241,6 +241,9 @@ Result<int> run_search(SearchArguments& arguments, Session& session) {
   if (lines && !blank) return fail(ErrorCode::kUsage, "--queries: TEXT is there too; put it into a line");
   SACCADE_TRY(choose_composer(arguments));
   SACCADE_ASSIGN(SearchQuery query, common_query(arguments));
+  if (!query.images.empty() || arguments.like != 0 || !options.rerank.empty()) {
+    query.limits.processes = session.decoders.start(session.messages, query.limits.max_pixels);
+  }
   SACCADE_ASSIGN(query.text, read_query_text(typed, query.images));
   if (!blank && !lines && is_listing(query)) {  // signs alone, such as -- or ""
     return fail(ErrorCode::kUsage, "nothing to search for: {} has no words", typed);
@@ -388,6 +391,7 @@ void add_search_command(CLI::App& app, Command& chosen) {
       std::string(kCheckpointHelp) + " (default: the collection's own; name it if it has moved)");
   add_encoder_options(*command, arguments->options.encoder, kPrecisionOfCollection);
   add_device_option(*command, arguments->options.encoder);
+  add_decode_options(*command, arguments->query.limits);
   group_options(
       *command,
       {{"Query",
@@ -399,6 +403,7 @@ void add_search_command(CLI::App& app, Command& chosen) {
        {"Output", {"--json", "--paths", "-0", "--format", "--html", "--overwrite", "--thumbnails"}},
        {"Explaining and re-ranking",
         {"--explain", "--explain-by", "--rerank", "--rerank-depth", "--rerank-by"}},
+       {"Limits on query images", {"--max-bytes", "--max-pixels", "--max-seconds", "--decode-memory"}},
        {"Model and speed",
         {"-m", "--exact", "--candidates", "--exact-rescore", "--precision", "--threads", "--device"}}});
   command->callback([arguments, &chosen] {
