@@ -43,6 +43,11 @@ std::vector<std::string> known_names(const CLI::App& command, bool options) {
   const auto everything = [](const CLI::App*) { return true; };
   if (!options) {
     for (const CLI::App* below : command.get_subcommands(everything)) names.push_back(below->get_name());
+    // `saccade version`
+    for (const CLI::Option* option :
+         names.empty() ? std::vector<const CLI::Option*>() : command.get_options()) {
+      for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+    }
     return names;
   }
   for (const CLI::App* app = &command; app != nullptr; app = app->get_parent()) {

@@ -23,6 +23,7 @@
 #include "saccade/image/image_codec.h"
 #include "saccade/image/read_pixels.h"
 
+#include "command_help.h"
 #include "load_checkpoint.h"
 #include "number.h"
 #include "outputs.h"
@@ -278,6 +279,9 @@ void add_embed_command(CLI::App& app, Command& chosen) {
   add_device_option(*command, arguments->encoder);
   add_decode_options(*command, arguments->limits);
   command->add_flag("--json", arguments->json, "print the result as JSON");
+  group_options(*command,
+                {{"Limits on files", {"--max-bytes", "--max-pixels", "--max-seconds", "--decode-memory"}},
+                 {"Model and speed", {"-m", "--precision", "--threads", "--device", "--batch-size"}}});
   run_when_given(*command, chosen, arguments, run_embed);
 }
 

@@ -45,6 +45,10 @@ TEST_F(BadInput, WrongUseIsExitCode2) {
                  {"not expected here: --thread 2; did you mean --threads?"});
   expect_failure({"search", "-c", "c", "x", "--order", "dat"}, 2,
                  {"--order: dat not in {score,date}; did you mean date?"});
+  // Earlier names of values are accepted, and not listed.
+  expect_failure({"collection", "duplicates", "-c", "c", "--min-likeness", "pixels"}, 2,
+                 {"--min-likeness: pixels not in {bytes,image,burst} (see"});
+  expect_failure({"version"}, 2, {"no command named version; did you mean --version?"});
   expect_failure({"embed", "--output-file", "x.npy"}, 2, {"not expected here: --output-file x.npy"});
   expect_failure({"search", "-c", "c", "-k", "99999999999999999999", "x"}, 2, {"-k", "99999999999999999999"});
   expect_failure({"search", "-c", "c", "-k", "-3", "x"}, 2, {"-k", "-3", "1 or more"});

@@ -29,8 +29,8 @@ Result<std::filesystem::path> composer_folder(const std::string& named) {
   SACCADE_ASSIGN(std::filesystem::path folder, find_composer(named));
   std::error_code ignored;
   if (std::filesystem::is_directory(folder, ignored)) return folder;
-  std::vector<std::string_view> names = {"starter"};
-  for (const EnumName<Compose>& entry : enum_names(Compose{})) names.push_back(entry.name);
+  std::vector<std::string_view> names = written_names<Compose>();
+  names.emplace_back("starter");
   return fail(ErrorCode::kUsage, "{}: expected {}, starter, or the folder of a composer{}", named,
               list_of_names<Compose>(), did_you_mean(named, names));
 }

@@ -30,10 +30,8 @@ namespace {
 template <typename E>
 Result<E> choice_of(std::string_view name, std::string_view word) {
   if (const auto value = from_name<E>(word)) return *value;
-  std::vector<std::string_view> names;
-  for (const EnumName<E>& entry : enum_names(E{})) names.push_back(entry.name);
   return fail(ErrorCode::kUsage, "\"{}\": \"{}\", expected one of {}{}", name, word, list_of_names<E>(),
-              did_you_mean(word, names));
+              did_you_mean(word, written_names<E>()));
 }
 
 constexpr std::array<std::string_view, 27> kSearchFields = {"collection",
