@@ -57,7 +57,9 @@ struct IndexOptions {
   std::vector<std::string> exclude = {};  // patterns of what to leave out, as lines of a .gitignore file
   // Captions by image path. They win over caption files beside the images.
   std::map<std::string, std::string> captions = {};
-  int batch_size = 32;                // images a pass of the model
+  int batch_size = 32;  // images a pass of the model
+  // Largest number of an image's pixels (width x height), at least 1; a larger image is a failed file.
+  int64_t max_pixels = 200'000'000;
   ProgressCallback on_progress = {};  // called on the caller's thread
   std::stop_token stop = {};          // ends within a second of a request; what was done is kept
 };
