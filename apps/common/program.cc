@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <filesystem>
 #include <new>
 #include <signal.h>
 #include <sstream>
@@ -89,7 +90,12 @@ std::string reason(const CLI::App& app, const CLI::App& deepest, const CLI::Pars
   if (missing && deepest.get_require_subcommand_min() > 0) {
     const auto word =
         std::ranges::find_if(unknown, [](const std::string& each) { return !each.starts_with("-"); });
-    if (word != unknown.end()) return fmt::format("no command named {}", *word);
+    std::error_code ignored;
+    if (word != unknown.end()) {
+      return fmt::format(
+          "no command named {}{}", *word,
+          std::filesystem::exists(*word, ignored) ? ", which is a path: a command comes before it" : "");
+    }
   }
   const bool option =
       std::ranges::any_of(unknown, [](const std::string& each) { return each.starts_with("--"); });

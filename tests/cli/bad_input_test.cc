@@ -30,6 +30,8 @@ class BadInput : public ProgramTest {};
 TEST_F(BadInput, WrongUseIsExitCode2) {
   expect_failure({"-q"}, 2, {"subcommand"});
   expect_failure({"fly"}, 2, {"fly"});
+  write("red.png", "");
+  expect_failure({"red.png"}, 2, {"no command named red.png, which is a path: a command comes before it"});
   expect_failure({"search", "red"}, 2, {"search is a command of the program saccade: saccade search"},
                  {.program = laboratory()});
   expect_failure({"search"}, 2, {"nothing to search for"});
