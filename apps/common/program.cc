@@ -32,9 +32,9 @@ const CLI::App& given_command(const CLI::App& app) {
 }
 
 // "saccade collection info".
-std::string words_of(const CLI::App& command) {
+std::string command_words(const CLI::App& command) {
   const CLI::App* above = command.get_parent();
-  return above == nullptr ? command.get_name() : words_of(*above) + " " + command.get_name();
+  return above == nullptr ? command.get_name() : command_words(*above) + " " + command.get_name();
 }
 
 // Returns the names that may stand where the parser met an unknown word: options of the command and of those above it, or
@@ -165,7 +165,7 @@ int parse_and_run(const Program& program, int argc, char** argv) {
       return print(text.str());
     }
     const CLI::App& deepest = given_command(app);
-    const std::string words = words_of(deepest);
+    const std::string words = command_words(deepest);
     // A command that needs another behind it, named alone: its help is what is asked for.
     const bool alone = argc == 1 + std::count(words.begin(), words.end(), ' ');
     if (alone && deepest.get_require_subcommand_min() > 0) return print(app.help());
