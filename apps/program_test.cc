@@ -4,7 +4,9 @@
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
+#include <set>
 #include <stop_token>
+#include <string>
 #include <thread>
 
 #include <gtest/gtest.h>
@@ -13,12 +15,12 @@
 #include "saccade/core/files/files.h"
 #include "saccade/core/files/npy.h"
 #include "saccade/core/test_folder.h"
+#include "saccade/text/nearest.h"
 
 #include "console.h"
 #include "end_within.h"
 #include "eval_options.h"
 #include "lab_commands.h"
-#include "nearest.h"
 #include "number.h"
 #include "option_kinds.h"
 #include "product_commands.h"
@@ -118,6 +120,58 @@ TEST(Help, ManyOptionsStandInGroups) {
   };
   look(app, look);
   EXPECT_GE(many, 15);
+}
+
+void add_product_commands(CLI::App& app, Command& chosen) {
+  add_index_command(app, chosen);
+  add_search_command(app, chosen);
+  add_collection_command(app, chosen);
+  add_watch_command(app, chosen);
+  add_embed_command(app, chosen);
+  add_model_command(app, chosen);
+  add_visualness_command(app, chosen);
+  add_illustrate_command(app, chosen);
+  add_serve_command(app, chosen);
+  add_demo_command(app, chosen);
+}
+
+// saccade-lab names saccade for each of its commands.
+TEST(Help, TheLaboratoryKnowsTheProductsCommands) {
+  CLI::App app("", "p");
+  Command chosen;
+  add_product_commands(app, chosen);
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands([](CLI::App*) { return true; })) {
+    names.push_back(command->get_name());
+  }
+  EXPECT_EQ(names, std::vector<std::string>(kProductCommands.begin(), kProductCommands.end()));
+}
+
+// A command that decodes images has --decode-memory. A new one is in this list, or it has the option.
+TEST(Help, AllThatDecodesBoundsItsMemory) {
+  CLI::App app("", "p");
+  Command chosen;
+  add_product_commands(app, chosen);
+  add_dataset_command(app, chosen);
+  add_eval_command(app, chosen);
+  add_train_command(app, chosen);
+  add_generate_command(app, chosen);
+  add_report_command(app, chosen);
+  std::set<std::string> without;
+  const auto look = [&](const CLI::App& command, const std::string& words, const auto& deeper) -> void {
+    const auto below = command.get_subcommands([](const CLI::App*) { return true; });
+    if (below.empty() && !decode_memory_of(command)) without.insert(words);
+    for (const CLI::App* each : below) {
+      deeper(*each, words + (words.empty() ? "" : " ") + each->get_name(), deeper);
+    }
+  };
+  look(app, "", look);
+  const std::set<std::string> expected = {
+      "collection ann",   "collection compact", "collection composer", "collection export", "collection info",
+      "collection merge", "collection remove",  "collection verify",   "dataset captions",  "dataset convert",
+      "dataset info",     "dataset label",      "eval advise",         "model alias",       "model conform",
+      "model list",       "model pull",         "model show",          "visualness"};
+  EXPECT_EQ(without, expected);
 }
 
 TEST(Towns, AFilterOnPlacesSaysThatThereIsNoListOfThem) {
@@ -308,6 +362,9 @@ TEST(Nearest, SuggestsWhatWasMeant) {
   const std::vector<std::string> options = {"--filter", "--format", "--fold-above", "--words"};
   EXPECT_EQ(nearest("--filtr", options), "--filter");
   EXPECT_EQ(nearest("--word", options), "--words");
+  EXPECT_EQ(nearest(std::string(1'000'000, 'a'), options), "");
+  EXPECT_EQ(did_you_mean("--filtr", options), "; did you mean --filter?");
+  EXPECT_EQ(did_you_mean("--quite-another", options), "");
 }
 
 TEST(Numbers, AreReadAsWritten) {

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -12,18 +13,25 @@
 
 namespace saccade::app {
 
-// Returns the names of all values of E.
+// Returns the names of all values of E, without second names.
 template <typename E>
 std::vector<std::string> names_of() {
-  std::vector<std::string> names;
-  for (const EnumName<E>& entry : enum_names(E{})) names.emplace_back(entry.name);
-  return names;
+  const std::vector<std::string_view> names = written_names<E>();
+  return {names.begin(), names.end()};
 }
 
-// Returns a check that a value is one of E's names.
+// Returns a check that a value is one of E's names. Second names are accepted, and help and messages do not list them.
 template <typename E>
-CLI::IsMember is_name() {
-  return CLI::IsMember(names_of<E>());
+CLI::Validator is_name() {
+  std::string list;
+  for (const std::string_view name : written_names<E>())
+    list += (list.empty() ? "{" : ",") + std::string(name);
+  list += "}";
+  return CLI::Validator(
+      [list](const std::string& word) {
+        return from_name<E>(word) ? std::string() : word + " not in " + list;
+      },
+      list);
 }
 
 // `value` holds the default, and is borrowed until the command has run.

@@ -11,9 +11,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "saccade/text/nearest.h"
+
 #include "choice.h"
 #include "help_topics.h"
-#include "nearest.h"
 
 namespace saccade::app {
 namespace {
@@ -317,10 +318,8 @@ Result<CLI::App*> command_named(CLI::App& app, const std::vector<std::string>& w
       if (command == &app) {
         for (const HelpTopic& topic : help_topics()) names.emplace_back(topic.name);
       }
-      const std::string meant = nearest(word, names);
       return fail(ErrorCode::kUsage, "no command or topic named {}{} ({} help lists them)",
-                  fmt::join(words, " "), meant.empty() ? "" : fmt::format("; did you mean {}?", meant),
-                  app.get_name());
+                  fmt::join(words, " "), did_you_mean(word, names), app.get_name());
     }
     command = *found;
   }

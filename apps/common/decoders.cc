@@ -2,14 +2,22 @@
 
 #include <algorithm>
 #include <array>
+#include <stdexcept>
+#include <string_view>
 
 #include <fmt/format.h>
 
 #include "number.h"
 
 namespace saccade::app {
+namespace {
+
+constexpr const char* kMemory = "--decode-memory";
+
+}  // namespace
 
 DecoderPool* Decoders::start(Messages& messages, int64_t max_pixels) {
+  if (!memory_mb) throw std::logic_error("a command that decodes images lacks add_decode_options()");
   if (tried_) return pool_.get();
   tried_ = true;
   constexpr std::string_view kHere =
@@ -23,7 +31,7 @@ DecoderPool* Decoders::start(Messages& messages, int64_t max_pixels) {
   }
   DecoderPoolOptions options;
   options.program = *program;
-  options.budget_bytes = memory_mb << 20;
+  options.budget_bytes = *memory_mb << 20;
   // Decoders of whole pictures hold them once or twice, at up to 4 bytes a pixel.
   options.memory_bytes = std::max(options.memory_bytes, 8 * std::min(max_pixels, int64_t{1} << 40));
   auto pool = DecoderPool::start(std::move(options));
@@ -35,42 +43,46 @@ DecoderPool* Decoders::start(Messages& messages, int64_t max_pixels) {
   return pool_.get();
 }
 
-namespace {
-
-// Returns nullptr if there is none of that name.
-CLI::App* find_command(CLI::App& app, std::string_view name) {
-  const auto found =
-      app.get_subcommands([&](const CLI::App* command) { return command->get_name() == name; });
-  return found.empty() ? nullptr : found.front();
+void add_decode_options(CLI::App& command) {
+  command
+      .add_option_function<int64_t>(
+          kMemory, [](const int64_t&) {},
+          "memory limit of all decoder processes together, in MiB; larger images are refused; 0: a "
+          "quarter of the machine's memory")
+      ->transform(whole_number(0, 1 << 24))
+      ->default_str("0");
 }
 
-}  // namespace
+void add_pixel_limit_option(CLI::App& command, DecodeOptions& limits) {
+  add_number(command, "--max-pixels", limits.max_pixels, whole_number(1),
+             "maximum size of an image, in pixels (width x height)");
+}
 
-void add_decode_options(CLI::App& app, Decoders& decoders) {
-  // A command, or a command of one.
-  constexpr std::array<std::array<const char*, 2>, 24> kCommands = {
-      {{"index", ""},         {"watch", ""},          {"search", ""},           {"serve", ""},
-       {"embed", ""},         {"illustrate", ""},     {"collection", "import"}, {"collection", "reencode"},
-       {"dataset", "audit"},  {"dataset", "fetch"},   {"eval", "answers"},      {"eval", "classification"},
-       {"eval", "composed"},  {"eval", "edits"},      {"eval", "length"},       {"eval", "matches"},
-       {"eval", "retrieval"}, {"eval", "visualness"}, {"eval", "winoground"},   {"train", "dual"},
-       {"train", "head"},     {"train", "composed"},  {"train", "editor"},      {"train", "visualness"}}};
-  for (const auto& [name, below] : kCommands) {
-    CLI::App* command = find_command(app, name);
-    if (command != nullptr && *below != '\0') command = find_command(*command, below);
-    if (command == nullptr) continue;  // training lies in a program of its own
-    CLI::Option* option =
-        add_number(*command, "--decode-memory", decoders.memory_mb, whole_number(0, 1 << 24),
-                   "memory limit of all decoder processes together, in MiB; larger images are refused; 0: a "
-                   "quarter of the machine's memory");
-    // Beside what else bounds the command.
-    for (const char* neighbour : {"--max-pixels", "--memory", "--threads"}) {
-      if (const CLI::Option* found = command->get_option_no_throw(neighbour)) {
-        option->group(found->get_group());
-        break;
-      }
+void add_decode_options(CLI::App& command, DecodeOptions& limits) {
+  add_number(command, "--max-bytes", limits.max_bytes, whole_number(1),
+             "maximum size of an image file, in bytes");
+  add_pixel_limit_option(command, limits);
+  add_number(command, "--max-seconds", limits.max_seconds, real_number(0),
+             "maximum decoding time per image, in seconds; 0: no limit");
+  add_decode_options(command);
+}
+
+std::string with_option_names(std::string text) {
+  constexpr std::array<std::array<std::string_view, 2>, 2> kNames = {
+      {{"max_pixels (", "--max-pixels ("},
+       {"the budget for decoding is", "the budget for decoding, --decode-memory, is"}}};
+  for (const auto& [setting, option] : kNames) {
+    if (const size_t at = text.rfind(setting); at != std::string::npos) {
+      text.replace(at, setting.size(), option);
     }
   }
+  return text;
+}
+
+std::optional<int64_t> decode_memory_of(const CLI::App& command) {
+  const CLI::Option* option = command.get_option_no_throw(kMemory);
+  if (option == nullptr) return std::nullopt;
+  return option->count() > 0 ? option->as<int64_t>() : 0;
 }
 
 }  // namespace saccade::app

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <filesystem>
 #include <new>
 #include <signal.h>
 #include <sstream>
@@ -12,15 +13,29 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "saccade/text/nearest.h"
 #include "saccade/version.h"
 
 #include "command_help.h"
-#include "nearest.h"
+#include "hand_over.h"
 #include "option_kinds.h"
 #include "own_process.h"
 
 namespace saccade::app {
 namespace {
+
+// Returns the command that was given, the deepest; the program itself without one.
+const CLI::App& given_command(const CLI::App& app) {
+  const CLI::App* deepest = &app;
+  while (!deepest->get_subcommands().empty()) deepest = deepest->get_subcommands().front();
+  return *deepest;
+}
+
+// "saccade collection info".
+std::string command_words(const CLI::App& command) {
+  const CLI::App* above = command.get_parent();
+  return above == nullptr ? command.get_name() : command_words(*above) + " " + command.get_name();
+}
 
 // Returns the names that may stand where the parser met an unknown word: options of the command and of those above it, or
 // the commands below it.
@@ -29,6 +44,11 @@ std::vector<std::string> known_names(const CLI::App& command, bool options) {
   const auto everything = [](const CLI::App*) { return true; };
   if (!options) {
     for (const CLI::App* below : command.get_subcommands(everything)) names.push_back(below->get_name());
+    // `saccade version`
+    for (const CLI::Option* option :
+         names.empty() ? std::vector<const CLI::Option*>() : command.get_options()) {
+      for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+    }
     return names;
   }
   for (const CLI::App* app = &command; app != nullptr; app = app->get_parent()) {
@@ -45,10 +65,22 @@ std::string suggestion(const CLI::App& app, const CLI::App& deepest) {
   for (const std::string& word : app.remaining(true)) {
     const bool option = word.starts_with("--");
     if (!option && word.starts_with("-")) continue;
-    const std::string name = nearest(word.substr(0, word.find('=')), known_names(deepest, option));
-    if (!name.empty()) return fmt::format("; did you mean {}?", name);
+    const std::string meant = did_you_mean(word.substr(0, word.find('=')), known_names(deepest, option));
+    if (!meant.empty()) return meant;
   }
   return {};
+}
+
+// "; did you mean date?" for "--order: dat not in {score,date}"; "" for other messages of the parser.
+std::string suggested_value(const std::string& said) {
+  constexpr std::string_view kNotIn = " not in {";
+  const size_t at = said.find(kNotIn);
+  const size_t before = at == std::string::npos ? at : said.rfind(": ", at);
+  if (before == std::string::npos || !said.ends_with('}')) return {};
+  std::vector<std::string> names;
+  std::istringstream list(said.substr(at + kNotIn.size(), said.size() - at - kNotIn.size() - 1));
+  for (std::string name; std::getline(list, name, ',');) names.push_back(name);
+  return did_you_mean(said.substr(before + 2, at - before - 2), names);
 }
 
 // Returns the parser's reason. Unknown words come first: a command or an option that is missing is usually there, misspelled.
@@ -58,7 +90,12 @@ std::string reason(const CLI::App& app, const CLI::App& deepest, const CLI::Pars
   if (missing && deepest.get_require_subcommand_min() > 0) {
     const auto word =
         std::ranges::find_if(unknown, [](const std::string& each) { return !each.starts_with("-"); });
-    if (word != unknown.end()) return fmt::format("no command named {}", *word);
+    std::error_code ignored;
+    if (word != unknown.end()) {
+      return fmt::format(
+          "no command named {}{}", *word,
+          std::filesystem::exists(*word, ignored) ? ", which is a path: a command comes before it" : "");
+    }
   }
   const bool option =
       std::ranges::any_of(unknown, [](const std::string& each) { return each.starts_with("--"); });
@@ -71,7 +108,7 @@ std::string reason(const CLI::App& app, const CLI::App& deepest, const CLI::Pars
     return fmt::format("{}: given {} times, expected once", said.substr(0, at),
                        said.substr(at + kRepeated.size()));
   }
-  return said;
+  return said + suggested_value(said);
 }
 
 // Explains a command line that the parser did not accept.
@@ -105,13 +142,13 @@ int parse_and_run(const Program& program, int argc, char** argv) {
   app.fallthrough();
   app.get_formatter()->column_width(34);
   program.add_commands(app, chosen);
-  add_decode_options(app, session.decoders);
   add_help_commands(app, chosen);
   name_option_kinds(app);
   app.footer("Exit codes: 0 done, 1 failed, 2 usage error, 3 done with some inputs failed, 4 nothing found.");
 
   const auto failed = [&](const Error& error) {
-    if (!out.reader_gone()) messages.error(error.message);
+    const bool limited = given_command(app).get_option_no_throw("--max-pixels") != nullptr;
+    if (!out.reader_gone()) messages.error(limited ? with_option_names(error.message) : error.message);
     return exit_code(error.code);
   };
   const auto print = [&](const std::string& text) {
@@ -127,18 +164,20 @@ int parse_and_run(const Program& program, int argc, char** argv) {
       app.exit(error, text, text);
       return print(text.str());
     }
-    const CLI::App* deepest = &app;
-    std::string words = program.name;
-    while (!deepest->get_subcommands().empty()) {
-      deepest = deepest->get_subcommands().front();
-      words += " " + deepest->get_name();
-    }
+    const CLI::App& deepest = given_command(app);
+    const std::string words = command_words(deepest);
     // A command that needs another behind it, named alone: its help is what is asked for.
     const bool alone = argc == 1 + std::count(words.begin(), words.end(), ' ');
-    if (alone && deepest->get_require_subcommand_min() > 0) return print(app.help());
-    messages.error(parse_error_text(app, *deepest, error, words));
+    if (alone && deepest.get_require_subcommand_min() > 0) return print(app.help());
+    const std::string_view named = named_command(argv);
+    if (std::ranges::find(program.elsewhere, named) != program.elsewhere.end()) {
+      messages.error(fmt::format("{0} is a command of the program {1}: {1} {0}", named, program.other));
+    } else {
+      messages.error(parse_error_text(app, deepest, error, words));
+    }
     return exit_code(ErrorCode::kUsage);
   }
+  session.decoders.memory_mb = decode_memory_of(given_command(app));
   const Result<int> result = chosen(session);
   return result ? *result : failed(result.error());
 }

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <functional>
+#include <span>
 #include <string>
+#include <string_view>
 
 #include <CLI/CLI.hpp>
 
@@ -15,6 +17,9 @@ struct Program {
   std::string description;  // one sentence, for --help and the manual page
   // Adds the program's commands to the parser.
   std::function<void(CLI::App&, Command&)> add_commands;
+  // Commands of the other program, for the message to who gives one to this program.
+  std::span<const std::string_view> elsewhere = {};
+  std::string other = {};  // its name
 };
 
 // Runs the program and returns its exit code. Installs handlers for SIGINT and SIGTERM, ignores SIGPIPE, and catches

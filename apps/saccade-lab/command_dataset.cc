@@ -348,6 +348,7 @@ void add_dataset_command(CLI::App& app, Command& chosen) {
   add_number(*audit, "--near", arguments->near_cosine, real_number(0, 1),
              "with -m: minimum cosine similarity of near-duplicates, 0 to 1");
   add_encoder_options(*audit, arguments->encoder);
+  add_decode_options(*audit);
   add_dataset_fetch(*group, chosen);
   add_dataset_from_pdf(*group, chosen);
   add_dataset_label(*group, chosen);

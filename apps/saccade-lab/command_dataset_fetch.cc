@@ -129,6 +129,7 @@ void add_dataset_fetch(CLI::App& group, Command& chosen) {
   command->add_flag("--retry-failed", options.retry_failed,
                     "request the failed rows of finished shards again");
   add_limits(*command, options);
+  add_decode_options(*command);
   command->add_flag("--json", arguments->json, "print the result as JSON");
   run_when_given(*command, chosen, arguments, run_fetch);
 }

@@ -126,6 +126,7 @@ void add_dataset_from_pdf(CLI::App& group, Command& chosen) {
       ->transform(whole_number(1, 1 << 20))
       ->default_str(std::to_string(corpus.pdf.max_memory >> 20));
   add_encoder_options(*command, arguments->encoder);
+  add_decode_options(*command);
   command->add_flag("--json", arguments->json, "print the result as JSON");
   run_when_given(*command, chosen, arguments, run_from_pdf);
 }

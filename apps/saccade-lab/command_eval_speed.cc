@@ -102,11 +102,12 @@ Result<std::string> answer_text(const Evaluation& evaluation) {
 }
 
 // The command line that measures one task.
-std::vector<std::string> command_for(const SpeedTask& task, const SpeedArguments& arguments, bool quiet) {
+std::vector<std::string> command_for(const SpeedTask& task, const SpeedArguments& arguments,
+                                     const Session& session) {
   const EvaluationOptions& evaluation = arguments.eval.evaluation;
   const SpeedOptions& speed = arguments.speed.speed;
   std::vector<std::string> words = {"eval", "speed", "--json"};
-  if (quiet) words.insert(words.begin(), "-q");
+  if (session.quiet) words.insert(words.begin(), "-q");
   const auto add = [&](const char* name, const auto& value) {
     words.emplace_back(fmt::format("{}={}", name, value));
   };
@@ -115,6 +116,7 @@ std::vector<std::string> command_for(const SpeedTask& task, const SpeedArguments
   add("--precision", enum_name(task.precision));
   add("--threads", arguments.eval.encoder.threads);
   add("--device", arguments.eval.encoder.device);
+  add("--decode-memory", session.decoders.memory_mb.value_or(0));
   add("--transparent", enum_name(evaluation.embed.transparency));
   add("--batch-size", speed.batch);
   add("--repeats", speed.repeats);
@@ -139,7 +141,7 @@ Result<int> run_eval_speed(const SpeedArguments& arguments, Session& session) {
   int failed = kDone;  // how a process ended that has said why itself
   const auto elsewhere = [&](const SpeedTask& task) -> Result<Json> {
     SACCADE_ASSIGN(const OwnProcess process,
-                   run_own_process(command_for(task, arguments, session.quiet), options.speed.stop));
+                   run_own_process(command_for(task, arguments, session), options.speed.stop));
     if (process.code >= 128) {
       return fail(ErrorCode::kInternal, "the process measuring {} in {} was ended by signal {}",
                   task.checkpoint, enum_name(task.precision), process.code - 128);
@@ -179,6 +181,7 @@ void add_eval_speed_command(CLI::App& eval, Command& chosen) {
               "number formats of the encoder's arithmetic; each is measured");
   add_threads_option(*command, arguments->eval.encoder.threads);
   add_device_option(*command, arguments->eval.encoder);
+  add_decode_options(*command);
   const auto add_count = [&](const char* name, int64_t& count, int64_t lowest, int64_t highest,
                              const char* what) {
     add_number(*command, name, count, whole_number(lowest, highest), what);
@@ -203,10 +206,9 @@ void add_eval_speed_command(CLI::App& eval, Command& chosen) {
   add_choice(*command, "--transparent", options.embed.transparency,
              "background of transparent images: white, or the checkpoint's");
   add_run_options(*command, arguments->eval);
-  group_options(
-      *command,
-      {{"Models, data and encoding",
-        {"-m", "--dataset", "--precision", "--threads", "--device", "--batch-size", "--transparent"}}});
+  group_options(*command, {{"Models, data and encoding",
+                            {"-m", "--dataset", "--precision", "--threads", "--device", "--decode-memory",
+                             "--batch-size", "--transparent"}}});
   run_when_given(*command, chosen, arguments, run_eval_speed);
 }
 

@@ -64,15 +64,18 @@ std::vector<std::string> shared_words(const StudyArguments& arguments) {
   return words;
 }
 
-std::vector<std::string> process_words(const StudyArguments& arguments, bool caches) {
+std::vector<std::string> process_words(const StudyArguments& arguments, bool caches, const Session& session) {
   std::vector<std::string> words = {fmt::format("--threads={}", arguments.eval.encoder.threads),
                                     fmt::format("--batch-size={}", arguments.eval.evaluation.embed.batch)};
+  if (const int64_t memory = session.decoders.memory_mb.value_or(0); memory > 0) {
+    words.push_back(fmt::format("--decode-memory={}", memory));
+  }
   if (caches && arguments.eval.no_cache) words.emplace_back("--no-cache");
   if (caches && !arguments.eval.cache.empty()) words.push_back("--cache=" + arguments.eval.cache);
   return words;
 }
 
-std::vector<StudyPart> parts_of(const StudyArguments& arguments) {
+std::vector<StudyPart> parts_of(const StudyArguments& arguments, const Session& session) {
   std::vector<StudyPart> parts;
   const auto add = [&](const char* kind, const std::vector<std::string>& datasets,
                        std::vector<std::string> own) {
@@ -84,7 +87,7 @@ std::vector<StudyPart> parts_of(const StudyArguments& arguments) {
     if (const std::string& device = arguments.eval.encoder.device; !is_processor(device)) {
       part.words.push_back("--device=" + device);
     }
-    part.process_words = process_words(arguments, part.kind != "speed");
+    part.process_words = process_words(arguments, part.kind != "speed", session);
   };
   const auto with_shared = [&](std::vector<std::string> own) {
     const std::vector<std::string> shared = shared_words(arguments);
@@ -222,7 +225,7 @@ Result<int> run_eval_study(const StudyArguments& arguments, Session& session) {
   options.folder = arguments.eval.run;
   SACCADE_ASSIGN(options.checkpoints, checkpoints_of(arguments.eval));
   options.precisions = arguments.eval.evaluation.precisions;
-  options.parts = parts_of(arguments);
+  options.parts = parts_of(arguments, session);
   options.bootstrap = arguments.eval.evaluation.bootstrap;
   options.speed_limit = arguments.speed_limit;
   options.texts_only = arguments.texts_only;
@@ -315,6 +318,7 @@ void add_eval_study_command(CLI::App& eval, Command& chosen) {
               "number formats of the encoder's arithmetic; each checkpoint is measured in each");
   add_threads_option(*command, arguments->eval.encoder.threads);
   add_device_option(*command, arguments->eval.encoder);
+  add_decode_options(*command);
   add_choice(*command, "--transparent", options.embed.transparency,
              "background of transparent images: white, or the checkpoint's");
   command->add_flag("--as-stored", options.embed.as_stored,
@@ -347,12 +351,14 @@ void add_eval_study_command(CLI::App& eval, Command& chosen) {
                  "remove what the folder's study measured, and measure everything again")
       ->excludes(plan);
   command->add_flag("--json", arguments->eval.json, "print the leaderboard as JSON");
-  group_options(*command, {{"Models, data and encoding",
-                            {"-m",         "--retrieval",   "--composition", "--long",      "--domain",
-                             "--protocol", "--by",          "--by-table",    "--precision", "--threads",
-                             "--device",   "--transparent", "--as-stored",   "--leave-out", "--batch-size",
-                             "--cache",    "--no-cache",    "--speed-limit", "--no-speed",  "--texts-only"}},
-                           {"The study", {"-o", "--plan", "--overwrite", "--json"}}});
+  group_options(
+      *command,
+      {{"Models, data and encoding",
+        {"-m",          "--retrieval",  "--composition",  "--long",    "--domain",   "--protocol",
+         "--by",        "--by-table",   "--precision",    "--threads", "--device",   "--transparent",
+         "--as-stored", "--leave-out",  "--batch-size",   "--cache",   "--no-cache", "--speed-limit",
+         "--no-speed",  "--texts-only", "--decode-memory"}},
+       {"The study", {"-o", "--plan", "--overwrite", "--json"}}});
   run_when_given(*command, chosen, arguments, run_eval_study);
 }
 

@@ -145,6 +145,7 @@ void add_generate_edits(CLI::App& group, Command& chosen) {
   command->add_flag("--replace-list", arguments->options.replace_list,
                     "replace the folder's list if it was made from another dataset or with other settings");
   add_encoder_options(*command, arguments->encoder);
+  add_decode_options(*command);
   command->add_flag("--json", arguments->json, "print the result as JSON");
   run_when_given(*command, chosen, arguments, run);
 }

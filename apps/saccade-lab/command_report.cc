@@ -137,6 +137,7 @@ void add_report_command(CLI::App& app, Command& chosen) {
   command->add_option("--charts", arguments->charts,
                       "file with the chart script (default: the one built with Saccade)");
   command->add_flag("--no-charts", arguments->no_charts, "show tables instead of charts");
+  add_decode_options(*command);
   run_when_given(*command, chosen, arguments, run_report);
 }
 

@@ -254,6 +254,7 @@ static void add_train_dual_command(CLI::App& group, Command& chosen) {
              "number format of the weights in the written checkpoint");
   add_activation_options(*command, options);
   add_threads_option(*command, options.threads);
+  add_decode_options(*command);
   command->add_flag("--json", arguments->json, "print the result as JSON");
   group_options(*command,
                 {{"Data", {"--dataset", "--held-out", "--cache", "--first-caption"}},
@@ -263,7 +264,8 @@ static void add_train_dual_command(CLI::App& group, Command& chosen) {
                    "--weight-decay", "--adam-beta1", "--adam-beta2", "--adam-epsilon", "--max-gradient-norm",
                    "--seed", "--patch-dropout", "--unmasked"}},
                  {"The run", {"-o", "--evaluate-every", "--patience", "--checkpoint-every", "--dry-run"}},
-                 {"Device and speed", {"--device", "--precision", "--checkpoint-activations", "--threads"}}});
+                 {"Device and speed",
+                  {"--device", "--precision", "--checkpoint-activations", "--threads", "--decode-memory"}}});
   run_when_given(*command, chosen, arguments, run_train_dual);
 }
 

@@ -463,6 +463,7 @@ void add_train_composed_command(CLI::App& train, Command& chosen) {
   add_peer_options(*command, *arguments);
   add_sprc_options(*command, arguments->options);
   add_loop_options(*command, arguments->options);
+  add_decode_options(*command);
   add_step_options(*command, arguments->options);
   add_number(*command, "--resamples", arguments->eval.evaluation.bootstrap.resamples,
              whole_number(0, 1'000'000),
@@ -472,7 +473,8 @@ void add_train_composed_command(CLI::App& train, Command& chosen) {
   group_options(
       *command,
       {{"Data and encoder",
-        {"--dataset", "--held-out", "--test", "--texts", "--cache", "-m", "--precision", "--threads"}},
+        {"--dataset", "--held-out", "--test", "--texts", "--cache", "-m", "--precision", "--threads",
+         "--decode-memory"}},
        {"Batches",
         {"--batch-size", "--accumulate", "--checkpoint-activations", "--together", "--wrong", "--join",
          "--paraphrases"}},

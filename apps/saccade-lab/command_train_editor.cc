@@ -109,6 +109,7 @@ void add_train_editor_command(CLI::App& group, Command& chosen) {
   add_choice_of(*command, "--precision", options.precision, {"fp32", "bf16"},
                 "number format of matrix products; weights are trained in fp32");
   add_threads_option(*command, options.threads);
+  add_decode_options(*command);
   command->add_flag("--json", arguments->json, "print the result as JSON");
   group_options(
       *command,
@@ -121,7 +122,7 @@ void add_train_editor_command(CLI::App& group, Command& chosen) {
          "--schedule", "--weight-decay", "--adam-beta1", "--adam-beta2", "--adam-epsilon",
          "--max-gradient-norm", "--seed"}},
        {"The run", {"-o", "--evaluate-every", "--patience", "--checkpoint-every", "--dry-run"}},
-       {"Device and speed", {"--device", "--precision", "--threads"}}});
+       {"Device and speed", {"--device", "--precision", "--threads", "--decode-memory"}}});
   run_when_given(*command, chosen, arguments, run_train_editor);
 }
 

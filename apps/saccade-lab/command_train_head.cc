@@ -252,6 +252,7 @@ void add_train_head_command(CLI::App& train, Command& chosen) {
   add_data_options(*command, *arguments);
   add_head_options(*command, *arguments);
   add_loop_options(*command, arguments->options);
+  add_decode_options(*command);
   command->add_option(
       "--against", arguments->options.against,
       "heads on the same encoder and features to compare with: folders, OWNER/NAME[@REVISION] of "
@@ -264,7 +265,8 @@ void add_train_head_command(CLI::App& train, Command& chosen) {
       *command,
       {{"Data and encoder",
         {"--dataset", "--features", "--held-out", "--test", "-m", "--precision", "--threads",
-         "--image-states", "--text-states", "--pooling", "--cache", "--no-cache", "--captions"}},
+         "--decode-memory", "--image-states", "--text-states", "--pooling", "--cache", "--no-cache",
+         "--captions"}},
        {"Of --train-qformer", {"--train-qformer", "--qformer-rate"}},
        {"The head", {"--kind", "--width", "--hidden-width"}},
        {"Optimizer and schedule",

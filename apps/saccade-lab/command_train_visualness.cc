@@ -189,6 +189,7 @@ void add_train_visualness_command(CLI::App& train, Command& chosen) {
   add_choice(*command, "--device", options.device,
              "device to train on; cuda needs a libtorch and a machine that have it");
   add_threads_option(*command, options.threads);
+  add_decode_options(*command);
   command->add_option("--cache", arguments->cache,
                       "cache folder for image embeddings (default: saccade/embeddings in ~/.cache)");
   command->add_flag("--dry-run", options.dry_run, "check options and data without training");
@@ -202,7 +203,8 @@ void add_train_visualness_command(CLI::App& train, Command& chosen) {
          "--learning-rates", "--warmup", "--schedule", "--weight-decay", "--adam-beta1", "--adam-beta2",
          "--adam-epsilon", "--max-gradient-norm", "--batch-size", "--accumulate", "--seed"}},
        {"The run", {"-o", "--dry-run"}},
-       {"Device and speed", {"--device", "--precision", "--checkpoint-activations", "--threads"}}});
+       {"Device and speed",
+        {"--device", "--precision", "--checkpoint-activations", "--threads", "--decode-memory"}}});
   run_when_given(*command, chosen, arguments, run);
 }
 

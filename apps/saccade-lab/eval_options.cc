@@ -56,6 +56,7 @@ void add_eval_inputs(CLI::App& command, EvalArguments& arguments) {
               "number formats of the encoder's arithmetic; each checkpoint is measured in each");
   add_threads_option(command, arguments.encoder.threads);
   add_device_option(command, arguments.encoder);
+  add_decode_options(command);
   add_choice(command, "--transparent", options.embed.transparency,
              "background of transparent images: white, or the checkpoint's");
   command.add_flag("--as-stored", options.embed.as_stored,
@@ -68,8 +69,8 @@ void add_eval_inputs(CLI::App& command, EvalArguments& arguments) {
   command.add_flag("--no-cache", arguments.no_cache, "encode everything again, without the cache")
       ->excludes(cache);
   group_options(command, {{"Models, data and encoding",
-                           {"-m", "--dataset", "--precision", "--threads", "--device", "--transparent",
-                            "--as-stored", "--batch-size", "--cache", "--no-cache"}}});
+                           {"-m", "--dataset", "--precision", "--threads", "--device", "--decode-memory",
+                            "--transparent", "--as-stored", "--batch-size", "--cache", "--no-cache"}}});
 }
 
 void add_bootstrap_options(CLI::App& command, EvalArguments& arguments) {

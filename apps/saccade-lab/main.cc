@@ -83,6 +83,8 @@ int main(int argc, char** argv) {
   return saccade::app::run_program(
       {.name = "saccade-lab",
        .description = "Saccade's laboratory: datasets, evaluation and training of text-image encoders.",
-       .add_commands = saccade::lab::app::add_commands},
+       .add_commands = saccade::lab::app::add_commands,
+       .elsewhere = saccade::lab::app::kProductCommands,
+       .other = "saccade"},
       argc, argv);
 }

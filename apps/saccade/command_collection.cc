@@ -35,6 +35,7 @@
 #include "load_checkpoint.h"
 #include "number.h"
 #include "outputs.h"
+#include "print/ingest_report.h"
 #include "product_commands.h"
 
 namespace saccade::app {
@@ -56,6 +57,7 @@ struct CollectionArguments {
   std::string folder;              // export, import
   std::string checkpoint;          // import
   bool no_files = false;           // import
+  DecodeOptions limits;            // import
   std::string composer;            // composer
   bool none = false;               // composer
   bool if_better = false;          // composer
@@ -194,7 +196,7 @@ Result<int> run_info(const CollectionArguments& arguments, Session& session) {
   }
   text += fmt::format("failed       {}\n", counted(summary.failures, "file"));
   for (const Failure& failure : failures) {
-    text += fmt::format("             {}: {}\n", one_line(failure.path), one_line(failure.reason));
+    text += fmt::format("             {}\n", failure_text(failure));
   }
   SACCADE_TRY(session.out.write(text));
   return kDone;
@@ -511,6 +513,7 @@ Result<int> run_import(const CollectionArguments& arguments, Session& session) {
   SACCADE_ASSIGN(CollectionWriter collection, CollectionWriter::open(arguments.collection));
   ImportOptions options;
   options.no_files = arguments.no_files;
+  options.limits = arguments.limits;
   if (!options.no_files)
     options.limits.processes = session.decoders.start(session.messages, options.limits.max_pixels);
   ThreadPool pool;
@@ -543,7 +546,7 @@ Result<int> run_import(const CollectionArguments& arguments, Session& session) {
       text += fmt::format(", {} kept out as they were removed before", count_text(report->stayed_out));
     text += "\n";
     for (const Failure& failure : report->failed) {
-      text += fmt::format("             {}: {}\n", one_line(failure.path), one_line(failure.reason));
+      text += fmt::format("             {}\n", failure_text(failure));
     }
     SACCADE_TRY(session.out.write(text));
   }
@@ -600,6 +603,7 @@ void add_collection_command(CLI::App& app, Command& chosen) {
       "--script", arguments->script,
       "shell script to write, which removes all but the best image of each group; read it before you run it");
   add_overwrite_option(*duplicates, arguments->overwrite);
+  add_decode_options(*duplicates);
   add_part(group, "merge", "Add the images of other collections of the same checkpoint", arguments, chosen,
            run_merge)
       ->add_option("OTHER", arguments->paths, "folders of the other collections, which are not changed")
@@ -623,6 +627,7 @@ void add_collection_command(CLI::App& app, Command& chosen) {
       "--no-files", arguments->no_files,
       "import without the images' files: none is looked for, and metadata that items.jsonl lacks stays "
       "unknown");
+  add_decode_options(*import, arguments->limits);
   CLI::App* composer = add_part(group, "composer", "Set the composer for queries of an image and a text",
                                 arguments, chosen, run_composer);
   CLI::Option* folder = composer->add_option(

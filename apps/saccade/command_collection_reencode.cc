@@ -17,6 +17,7 @@
 #include "command_help.h"
 #include "core_options.h"
 #include "load_checkpoint.h"
+#include "print/ingest_report.h"
 #include "walk_options.h"
 
 namespace saccade::app {
@@ -67,7 +68,7 @@ std::string reencode_text(const ReencodeArguments& arguments, const ReencodeRepo
   also(report.removed, "removed");
   text += "\n";
   for (const Failure& failure : report.failed) {
-    text += fmt::format("  left out: {}: {}\n", one_line(failure.path), one_line(failure.reason));
+    text += fmt::format("  left out: {}\n", failure_text(failure));
   }
   return text;
 }
@@ -147,7 +148,7 @@ void add_collection_reencode_command(CLI::App& group, Command& chosen) {
   add_device_option(*command, arguments->encoder);
   command->add_flag("--json", arguments->json, "print the result as JSON");
   group_options(*command,
-                {{"Limits on files", {"--max-bytes", "--max-pixels", "--max-seconds"}},
+                {{"Limits on files", {"--max-bytes", "--max-pixels", "--max-seconds", "--decode-memory"}},
                  {"Model and speed", {"-m", "--precision", "--threads", "--device", "--batch-size"}}});
   run_when_given(*command, chosen, arguments, run_reencode);
 }

@@ -67,6 +67,9 @@ Result<int> run_demo(const DemoArguments& arguments, Session& session) {
         "~/Pictures`");
   }
   if (!std::filesystem::is_directory(arguments.sample, error)) {
+    if (arguments.sample != DemoArguments().sample) {
+      return fail(ErrorCode::kNotFound, "{}: no such folder of images", arguments.sample);
+    }
     return fail(ErrorCode::kNotFound,
                 "no sample images in {}: ./dev demo makes them, or name a folder of your own",
                 arguments.sample);
@@ -138,6 +141,7 @@ void add_demo_command(CLI::App& app, Command& chosen) {
   command->add_option("-m,--model", arguments->checkpoint,
                       std::string(kCheckpointHelp) + " (default: the starter)");
   add_number(*command, "-k", arguments->k, whole_number(1, 1000), "number of results per query on the page");
+  add_decode_options(*command);
   run_when_given(*command, chosen, arguments, run_demo);
 }
 

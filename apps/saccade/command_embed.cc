@@ -23,6 +23,7 @@
 #include "saccade/image/image_codec.h"
 #include "saccade/image/read_pixels.h"
 
+#include "command_help.h"
 #include "load_checkpoint.h"
 #include "number.h"
 #include "outputs.h"
@@ -41,6 +42,7 @@ struct EmbedArguments {
   EncoderChoice encoder;
   bool as_stored = false;
   int batch = 32;
+  DecodeOptions limits;
   bool json = false;
 };
 
@@ -86,9 +88,10 @@ Result<std::vector<std::filesystem::path>> find_images(std::span<const std::stri
 Result<Embedded> embed_images(const EmbedArguments& arguments, EncoderBackend& encoder, Session& session) {
   const std::stop_token stop = session.interrupts.stop_cleanly();
   SACCADE_ASSIGN(const auto paths, find_images(arguments.images, stop, session.messages));
-  const PixelOptions options = pixel_options(
-      encoder.preprocessing(),
-      {.apply_orientation = !arguments.as_stored, .processes = session.decoders.start(session.messages)});
+  DecodeOptions decode = arguments.limits;
+  decode.apply_orientation = !arguments.as_stored;
+  decode.processes = session.decoders.start(session.messages, decode.max_pixels);
+  const PixelOptions options = pixel_options(encoder.preprocessing(), decode);
   ThreadPool pool(arguments.encoder.threads);
   ProgressLine progress(session.quiet);
   const ProgressCallback tell = progress.callback();
@@ -225,7 +228,7 @@ Result<int> run_embed(EmbedArguments& arguments, Session& session) {
   SACCADE_TRY(write_rows(output, rules, embedded, loaded.id));
 
   for (const auto& [name, error] : embedded.failed)
-    session.messages.warning(fmt::format("{}: {}", name, error.message));
+    session.messages.warning(fmt::format("{}: {}", name, with_option_names(error.message)));
   if (embedded.cut > 0) {
     session.messages.warning(fmt::format("{} cut, {} dropped: the model has no room for more",
                                          counted(embedded.cut, "text"),
@@ -274,7 +277,11 @@ void add_embed_command(CLI::App& app, Command& chosen) {
   add_old_name(*command, "--batch-size", "--batch");
   add_encoder_options(*command, arguments->encoder);
   add_device_option(*command, arguments->encoder);
+  add_decode_options(*command, arguments->limits);
   command->add_flag("--json", arguments->json, "print the result as JSON");
+  group_options(*command,
+                {{"Limits on files", {"--max-bytes", "--max-pixels", "--max-seconds", "--decode-memory"}},
+                 {"Model and speed", {"-m", "--precision", "--threads", "--device", "--batch-size"}}});
   run_when_given(*command, chosen, arguments, run_embed);
 }
 

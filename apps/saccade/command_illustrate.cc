@@ -241,11 +241,12 @@ std::string judge_text(const SentenceJudge& judge) {
 
 std::string matching_text(const IllustratePlan& plan, const IllustrateOptions& options) {
   if (plan.tells) return fmt::format("at least {:.0f}% likely to be right", 100 * options.least);
+  // No sentence was searched for: nothing is unknown.
+  const std::string why = plan.reason.empty() ? "" : "; match probabilities are unknown: " + plan.reason;
   if (plan.null_known) {
-    return fmt::format("standing out as {} wrong images do by chance; match probabilities are unknown: {}",
-                       options.most_false, plan.reason);
+    return fmt::format("standing out as {} wrong images do by chance{}", options.most_false, why);
   }
-  return fmt::format("the nearest, however far; match probabilities are unknown: {}", plan.reason);
+  return "the nearest, however far" + why;
 }
 
 std::string summary_text(const Page& page, const SentenceJudge& judge, const IllustrateArguments& arguments) {
@@ -590,6 +591,7 @@ void add_illustrate_command(CLI::App& app, Command& chosen) {
       "drawn images are marked as generated (see saccade help engines; default: none are drawn)");
   add_encoder_options(*command, arguments->encoder, kPrecisionOfCollection);
   add_device_option(*command, arguments->encoder);
+  add_decode_options(*command);
   command->add_flag("--json", arguments->json, "print the result as JSON");
   run_when_given(*command, chosen, arguments, run);
 }

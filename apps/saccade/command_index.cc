@@ -236,7 +236,7 @@ void add_index_command(CLI::App& app, Command& chosen) {
                     "allow a --precision that differs from the collection's own");
   command->add_flag("--json", arguments->json, "print the counts as JSON");
   group_options(*command,
-                {{"Limits on files", {"--max-bytes", "--max-pixels", "--max-seconds"}},
+                {{"Limits on files", {"--max-bytes", "--max-pixels", "--max-seconds", "--decode-memory"}},
                  {"Videos", {"--video-seconds", "--video-frames"}},
                  {"Model and speed",
                   {"-m", "--precision", "--mix-precisions", "--threads", "--device", "--batch-size"}}});

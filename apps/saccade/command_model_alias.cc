@@ -55,7 +55,8 @@ Result<int> run_alias(const AliasArguments& arguments, Session& session) {
     text += fmt::format("{}  {}\n", name, one_line(target));
   }
   if (!arguments.name.empty() && text.empty()) {
-    return fail(ErrorCode::kNotFound, "no checkpoint is called \"{}\"", arguments.name);
+    return fail(ErrorCode::kNotFound, "no checkpoint is called \"{}\"{}", arguments.name,
+                checkpoint_suggestion(arguments.name));
   }
   if (arguments.json) {
     SACCADE_TRY(session.out.write_json({{"aliases", std::move(json)}}));

@@ -46,7 +46,6 @@ struct SearchArguments {
   std::string queries;  // a file, or "-"; empty: none
   SearchQuery query;
   SearcherOptions options;
-  bool k_given = false;
   bool json = false;
   bool paths = false;
   bool nul = false;
@@ -94,8 +93,6 @@ Result<SearchQuery> common_query(const SearchArguments& arguments) {
                                              arguments.text_weight, arguments.was)
                                      .in("--compose, --text-weight, --was"));
   }
-  // A minimum match probability replaces the default limit on the number of hits.
-  if (query.min_probability && !arguments.k_given) query.k = kCutDepth;
   if (!query.filter.empty()) SACCADE_TRY(parse_filter(query.filter).in("--filter"));
   if (arguments.images.size() == 1 && arguments.images.front() == "-") {
     SACCADE_TRY(read_image_from_stdin(query));
@@ -244,6 +241,9 @@ Result<int> run_search(SearchArguments& arguments, Session& session) {
   if (lines && !blank) return fail(ErrorCode::kUsage, "--queries: TEXT is there too; put it into a line");
   SACCADE_TRY(choose_composer(arguments));
   SACCADE_ASSIGN(SearchQuery query, common_query(arguments));
+  if (!query.images.empty() || arguments.like != 0 || !options.rerank.empty()) {
+    query.limits.processes = session.decoders.start(session.messages, query.limits.max_pixels);
+  }
   SACCADE_ASSIGN(query.text, read_query_text(typed, query.images));
   if (!blank && !lines && is_listing(query)) {  // signs alone, such as -- or ""
     return fail(ErrorCode::kUsage, "nothing to search for: {} has no words", typed);
@@ -310,9 +310,7 @@ void add_search_command(CLI::App& app, Command& chosen) {
   add_old_name(*command, "--text-weight", "--weight");
   command->add_option("--was", arguments->was,
                       "description of the query image, used by --compose direction (default: a picture)");
-  CLI::Option* k = command->add_option("-k", arguments->query.k, "number of results")
-                       ->transform(whole_number(1))
-                       ->default_str("10; with --min-probability all that pass, up to 1,000");
+  add_number(*command, "-k", arguments->query.k, whole_number(1), "maximum number of results");
   add_number(*command, "--offset", arguments->options.offset, whole_number(0),
              "number of best results to leave out: with -k, the next page");
   command->add_option(
@@ -326,7 +324,8 @@ void add_search_command(CLI::App& app, Command& chosen) {
   command
       ->add_option_function<double>(
           "--min-probability", [arguments](const double& least) { arguments->query.min_probability = least; },
-          "minimum match probability of results, 0 to 1; looks at the best 1,000")
+          "minimum match probability of results, 0 to 1: leaves out the others, and counts those that pass "
+          "among the best 1,000 images (or -k, if that is more)")
       ->transform(real_number(0, 1));
   add_old_name(*command, "--min-probability", "--cut");
   add_choice(*command, "--order", arguments->query.order,
@@ -392,6 +391,7 @@ void add_search_command(CLI::App& app, Command& chosen) {
       std::string(kCheckpointHelp) + " (default: the collection's own; name it if it has moved)");
   add_encoder_options(*command, arguments->options.encoder, kPrecisionOfCollection);
   add_device_option(*command, arguments->options.encoder);
+  add_decode_options(*command, arguments->query.limits);
   group_options(
       *command,
       {{"Query",
@@ -403,10 +403,10 @@ void add_search_command(CLI::App& app, Command& chosen) {
        {"Output", {"--json", "--paths", "-0", "--format", "--html", "--overwrite", "--thumbnails"}},
        {"Explaining and re-ranking",
         {"--explain", "--explain-by", "--rerank", "--rerank-depth", "--rerank-by"}},
+       {"Limits on query images", {"--max-bytes", "--max-pixels", "--max-seconds", "--decode-memory"}},
        {"Model and speed",
         {"-m", "--exact", "--candidates", "--exact-rescore", "--precision", "--threads", "--device"}}});
-  command->callback([arguments, k, &chosen] {
-    arguments->k_given = k->count() > 0;
+  command->callback([arguments, &chosen] {
     chosen = [arguments](Session& session) { return run_search(*arguments, session); };
   });
 }

@@ -56,6 +56,7 @@ struct ServeArguments {
   int64_t uploads_mb = 10 << 10;
   std::vector<std::string> fetch_from;
   EncoderChoice encoder;
+  DecodeOptions limits;
   serve::HttpServerOptions server;
 };
 
@@ -251,6 +252,7 @@ Result<int> run_serve(ServeArguments& arguments, Session& session) {
   SACCADE_ASSIGN(const std::unique_ptr<serve::Served> served, serve::Served::open(served_options));
 
   serve::ServiceOptions options;
+  options.limits = arguments.limits;
   options.limits.max_bytes = arguments.server.body_bytes;
   options.limits.processes = session.decoders.start(session.messages, options.limits.max_pixels);
   options.own_host_only = hub::is_loopback(arguments.server.address) && !keys.asked_for();
@@ -371,14 +373,17 @@ void add_serve_command(CLI::App& app, Command& chosen) {
   add_encoder_options(*command, arguments->encoder,
                       "fp32; it is that of -m alone, since collections keep theirs");
   add_device_option(*command, arguments->encoder);
-  group_options(
-      *command,
-      {{"Address and who may ask", {"--listen", "--key-file", "--no-key", "--tls-certificate", "--tls-key"}},
-       {"What clients may change", {"--index-folder", "--allow-write", "--max-uploads"}},
-       {"Images elsewhere", {"--fetch-from"}},
-       {"Bounds", {"--memory", "--thumbnails", "--max-body", "--max-requests", "--max-connections"}},
-       {"Log", {"--json-log", "--log-queries"}},
-       {"Model and speed", {"-m", "--precision", "--threads", "--device"}}});
+  add_pixel_limit_option(*command, arguments->limits);
+  add_decode_options(*command);
+  group_options(*command, {{"Address and who may ask",
+                            {"--listen", "--key-file", "--no-key", "--tls-certificate", "--tls-key"}},
+                           {"What clients may change", {"--index-folder", "--allow-write", "--max-uploads"}},
+                           {"Images elsewhere", {"--fetch-from"}},
+                           {"Bounds",
+                            {"--memory", "--decode-memory", "--max-pixels", "--thumbnails", "--max-body",
+                             "--max-requests", "--max-connections"}},
+                           {"Log", {"--json-log", "--log-queries"}},
+                           {"Model and speed", {"-m", "--precision", "--threads", "--device"}}});
   run_when_given(*command, chosen, arguments, run_serve);
 }
 

@@ -121,13 +121,16 @@ void add_watch_command(CLI::App& app, Command& chosen) {
              "maximum number of watched folders; 0: the kernel's limit");
   add_encoder_options(*command, arguments->encoder, kPrecisionOfCollection);
   add_device_option(*command, arguments->encoder);
+  add_decode_options(*command, watch.ingest.limits);
   command->add_flag("--json", arguments->json, "print one line of JSON per update");
-  group_options(*command, {{"What is indexed",
-                            {"--no-prune", "--retry-failed", "--follow-links", "--hidden", "--exclude",
-                             "--no-ignore-files", "--no-sidecars", "--no-metadata", "--video-seconds",
-                             "--video-frames"}},
-                           {"Following changes", {"--settle", "--look", "--most-watches"}},
-                           {"Model and speed", {"-m", "--precision", "--threads", "--device"}}});
+  group_options(
+      *command,
+      {{"What is indexed",
+        {"--no-prune", "--retry-failed", "--follow-links", "--hidden", "--exclude", "--no-ignore-files",
+         "--no-sidecars", "--no-metadata", "--video-seconds", "--video-frames"}},
+       {"Following changes", {"--settle", "--look", "--most-watches"}},
+       {"Limits on files", {"--max-bytes", "--max-pixels", "--max-seconds", "--decode-memory"}},
+       {"Model and speed", {"-m", "--precision", "--threads", "--device"}}});
   command->callback([arguments, &chosen] {
     chosen = [arguments](Session& session) -> Result<int> {
       SACCADE_TRY(settle_collection_to_fill(arguments->collection, {}, session.messages));

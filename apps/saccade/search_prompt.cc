@@ -23,6 +23,7 @@
 #include "saccade/image/frame_name.h"
 #include "saccade/search/listing.h"
 #include "saccade/search/query_language.h"
+#include "saccade/text/nearest.h"
 
 extern char** environ;  // NOLINT(readability-redundant-declaration)
 
@@ -109,7 +110,10 @@ class Prompt {
     } else if (name == ":k") {
       SACCADE_ASSIGN(query_.k, number(value));
     } else {
-      return fail(ErrorCode::kUsage, "{} is not known here; :help says what is", name);
+      constexpr std::array<std::string_view, 7> kCommands = {":more", ":like", ":open", ":filter",
+                                                             ":k",    ":help", ":quit"};
+      return fail(ErrorCode::kUsage, "{} is not known here; :help says what is{}", name,
+                  did_you_mean(name, kCommands));
     }
     return true;
   }

@@ -34,12 +34,7 @@ void add_walk_options(CLI::App& command, IngestOptions& options) {
 }
 
 void add_encoding_options(CLI::App& command, IngestOptions& options) {
-  add_number(command, "--max-bytes", options.limits.max_bytes, whole_number(1),
-             "maximum file size, in bytes");
-  add_number(command, "--max-pixels", options.limits.max_pixels, whole_number(1),
-             "maximum image size, in pixels");
-  add_number(command, "--max-seconds", options.limits.max_seconds, real_number(0),
-             "maximum decoding time per file, in seconds; 0: no limit");
+  add_decode_options(command, options.limits);
   add_number(command, "--batch-size", options.batch, whole_number(1, 4096),
              "batch size: number of images encoded together");
   add_old_name(command, "--batch-size", "--batch");

@@ -11,7 +11,7 @@ namespace saccade::app {
 // --no-metadata, --video-seconds and --video-frames; finds what reads videos. `options` outlives the command.
 void add_walk_options(CLI::App& command, IngestOptions& options);
 
-// --max-bytes, --max-pixels, --max-seconds and --batch-size, for commands that encode files into a collection.
+// add_decode_options() and --batch-size, for commands that encode files into a collection.
 void add_encoding_options(CLI::App& command, IngestOptions& options);
 
 }  // namespace saccade::app

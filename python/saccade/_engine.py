@@ -298,6 +298,7 @@ class Engine:
         exclude: Iterable[str] = (),
         captions: Mapping[str, str] | None = None,
         batch_size: int = 32,
+        max_pixels: int = 200_000_000,
         progress: bool | ProgressFunction = False,
     ) -> IndexReport:
         """Add new and changed images and videos below the paths.
@@ -314,6 +315,7 @@ class Engine:
             exclude: patterns of what to leave out, as lines of a .gitignore file.
             captions: captions by image path. They win over caption files beside the images.
             batch_size: images in a pass of the model.
+            max_pixels: largest number of an image's pixels (width x height), at least 1; a larger image is a failed file.
             progress: see `Encoder.encode_images`.
 
         Raises:
@@ -321,7 +323,7 @@ class Engine:
             SystemFailure: the disk is full.
             Cancelled: another process is writing to the collection.
         """
-        options = _index_options(prune, retry_failed, follow_links, hidden, exclude, captions, batch_size)
+        options = _index_options(prune, retry_failed, follow_links, hidden, exclude, captions, batch_size, max_pixels)
         with Progress(progress) as function, self._writing:
             return IndexReport._of(self._core.index(_paths(paths), options, function))
 
@@ -336,10 +338,11 @@ class Engine:
         exclude: Iterable[str] = (),
         captions: Mapping[str, str] | None = None,
         batch_size: int = 32,
+        max_pixels: int = 200_000_000,
     ) -> None:
         """Index changes below the folders as they happen, until Ctrl-C or an exception of `on_change`, which is called
         after each. Options as for `index`."""
-        options = _index_options(prune, False, follow_links, hidden, exclude, captions, batch_size)
+        options = _index_options(prune, False, follow_links, hidden, exclude, captions, batch_size, max_pixels)
 
         def tell(report: dict[str, Any]) -> None:
             if on_change is not None:
@@ -389,7 +392,7 @@ class Engine:
             text_weight: weight of the text beside an image, 0 to 1; not with a composer.
             was: what the image shows now, for `compose="direction"`.
             like: id of an image of the collection, in place of `image`; it is itself left out of the hits.
-            k: hits wanted.
+            k: largest number of hits, with `min_probability` too.
             offset: best hits to leave out; the `k` behind them are the next page.
             filter: condition on images: "width>=1000 and date>=2024" (`saccade help filters`).
             keyword_weight: weight of keyword matches (captions, file and folder names) against visual similarity, 0 to 1.
@@ -643,6 +646,7 @@ def _index_options(
     exclude: Iterable[str],
     captions: Mapping[str, str] | None,
     batch_size: int,
+    max_pixels: int,
 ) -> dict[str, Any]:
     return {
         "prune": bool(prune),
@@ -652,6 +656,7 @@ def _index_options(
         "exclude": [exclude] if isinstance(exclude, str) else list(exclude),
         "captions": {os.fspath(path): caption for path, caption in (captions or {}).items()},
         "batch_size": int(batch_size),
+        "max_pixels": int(max_pixels),
     }
 
 

@@ -228,6 +228,7 @@ IndexOptions index_options(nb::handle options) {
   made.exclude = nb::cast<std::vector<std::string>>(options["exclude"]);
   made.captions = nb::cast<std::map<std::string, std::string>>(options["captions"]);
   made.batch_size = nb::cast<int>(options["batch_size"]);
+  made.max_pixels = nb::cast<int64_t>(options["max_pixels"]);
   return made;
 }
 

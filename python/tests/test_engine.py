@@ -24,6 +24,14 @@ def test_a_new_collection_is_made_by_index(starter, pictures, tmp_path):
     assert [os.path.basename(one.path) for one in report.failed] == ["broken.png"]
     assert isinstance(report.failed[0].error, saccade.Error)
     assert photos.index(str(pictures)).unchanged == 4
+    Image.fromarray(picture("red", 61, 41)).save(pictures / "large.png")
+    large = photos.index(pictures, max_pixels=61 * 41 - 1).failed[0].error
+    assert "61 x 41 pixels are more than max_pixels (2500)" in str(large)
+    assert photos.index(pictures, max_pixels=61 * 41, retry_failed=True).added == 1
+    (pictures / "large.png").unlink()
+    assert photos.index(pictures, prune=True).removed == 1
+    with pytest.raises(saccade.InvalidInput, match="max_pixels is 0, expected 1 or more"):
+        photos.index(pictures, max_pixels=0)
     assert photos.info.images == len(photos) == 4
     assert photos.info.dim == 192 and photos.info.created.endswith("Z")
 

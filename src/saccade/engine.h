@@ -57,7 +57,9 @@ struct IndexOptions {
   std::vector<std::string> exclude = {};  // patterns of what to leave out, as lines of a .gitignore file
   // Captions by image path. They win over caption files beside the images.
   std::map<std::string, std::string> captions = {};
-  int batch_size = 32;                // images a pass of the model
+  int batch_size = 32;  // images a pass of the model
+  // Largest number of an image's pixels (width x height), at least 1; a larger image is a failed file.
+  int64_t max_pixels = 200'000'000;
   ProgressCallback on_progress = {};  // called on the caller's thread
   std::stop_token stop = {};          // ends within a second of a request; what was done is kept
 };
@@ -79,7 +81,7 @@ struct IndexReport {
 
 // Options of a search. All searches of an engine may use different ones.
 struct SearchOptions {
-  int64_t k = 10;           // hits wanted, at least 1
+  int64_t k = 10;           // largest number of hits, at least 1; with `min_probability` too
   int64_t offset = 0;       // best hits to leave out, 0 or more: the `k` behind them are the next page
   std::string filter = {};  // condition on images (`saccade help filters`): "width>=1000 and date>=2024"
   // Weight of keyword matches (captions, file and folder names) against visual similarity, 0 to 1.

@@ -41,7 +41,7 @@ struct Error {
   ErrorCode code = ErrorCode::kInternal;  // kind
   std::string message;                    // for people, without a line end
 
-  // Returns the same error with "context: " in front.
+  // Returns the same error with "context: " in front, unless the message begins so.
   [[nodiscard]] Error in(std::string_view context) const;
 };
 

@@ -30,6 +30,10 @@ class BadInput : public ProgramTest {};
 TEST_F(BadInput, WrongUseIsExitCode2) {
   expect_failure({"-q"}, 2, {"subcommand"});
   expect_failure({"fly"}, 2, {"fly"});
+  write("red.png", "");
+  expect_failure({"red.png"}, 2, {"no command named red.png, which is a path: a command comes before it"});
+  expect_failure({"search", "red"}, 2, {"search is a command of the program saccade: saccade search"},
+                 {.program = laboratory()});
   expect_failure({"search"}, 2, {"nothing to search for"});
   expect_failure({"search", "x"}, 2, {"no collection yet", "-c DIR"});
   expect_failure({"search", "-c", "c", "--nosuch", "x"}, 2, {"not expected here: --nosuch"});
@@ -41,6 +45,12 @@ TEST_F(BadInput, WrongUseIsExitCode2) {
                  {"no command named lst; did you mean list? (see saccade model --help)"});
   expect_failure({"embed", "--thread", "2", "-o", "x.npy"}, 2,
                  {"not expected here: --thread 2; did you mean --threads?"});
+  expect_failure({"search", "-c", "c", "x", "--order", "dat"}, 2,
+                 {"--order: dat not in {score,date}; did you mean date?"});
+  // Earlier names of values are accepted, and not listed.
+  expect_failure({"collection", "duplicates", "-c", "c", "--min-likeness", "pixels"}, 2,
+                 {"--min-likeness: pixels not in {bytes,image,burst} (see"});
+  expect_failure({"version"}, 2, {"no command named version; did you mean --version?"});
   expect_failure({"embed", "--output-file", "x.npy"}, 2, {"not expected here: --output-file x.npy"});
   expect_failure({"search", "-c", "c", "-k", "99999999999999999999", "x"}, 2, {"-k", "99999999999999999999"});
   expect_failure({"search", "-c", "c", "-k", "-3", "x"}, 2, {"-k", "-3", "1 or more"});
@@ -184,6 +194,7 @@ TEST_F(BadInput, WhatIsMissingIsNamed) {
   expect_failure({"embed", "--images", "pictures", "-m", "model", "-o", "no/x.npy"}, 1, {"no/x.npy"});
   expect_failure({"model", "show", "nomodel"}, 1,
                  {"checkpoint nomodel: no folder and no alias of this name"});
+  expect_failure({"model", "show", "strater"}, 1, {"; did you mean starter?"});
   expect_failure({"model", "conform", "model", "--io", "noio"}, 1, {"noio"});
   expect_failure({"index", "pictures", "-c", "c", "-m", "model", "--captions", "nolist"}, 1, {"nolist"});
   expect_failure({"demo", "nosample"}, 1, {"nosample"});
@@ -284,10 +295,14 @@ TEST_F(BadInput, BrokenPicturesAreListedAndTheRestIsTaken) {
   EXPECT_THAT(again.out, HasSubstr("6  skipped: failed before"));
   const Outcome listed = run({"collection", "info", "-c", "c", "--failures"});
   EXPECT_THAT(listed.out, HasSubstr("/line\\x0abreak.png: "));
+  EXPECT_THAT(listed.out, HasSubstr("pixels are more than --max-pixels (1000000)"));
   const std::string before = snapshot("c");
   expect_failure({"search", "-c", "c", "--image", "bad/empty.png"}, 1,
                  {"saccade: image: bad/empty.png: empty file"});
   expect_failure({"search", "-c", "c", "--image", "bad/huge.png"}, 1, {"bad/huge.png"});
+  expect_failure({"search", "-c", "c", "--image", "bad/good.png", "--max-pixels", "8099"}, 1,
+                 {"90 x 90 pixels are more than --max-pixels (8099)"});
+  EXPECT_EQ(run({"search", "-c", "c", "--image", "bad/good.png", "--max-pixels", "8100"}).code, 0);
   expect_failure({"search", "-c", "c", "--image", "bad"}, 1, {"bad"});
   expect_failure({"embed", "--images", "bad/empty.png", "-m", "model", "-o", "x.npy"}, 1,
                  {"none of 1 image could be read, the first: bad/empty.png: empty file; nothing written"});

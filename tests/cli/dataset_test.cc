@@ -228,7 +228,7 @@ TEST_F(DatasetCommand, MakesRatedTextsOfDocuments) {
   const Outcome scanned = run({"-q", "dataset", "from-pdf", (golden("pdf") / "scanned.pdf").string(), "-m",
                                "model", "-o", "scanned"});
   EXPECT_EQ(scanned.code, 1);
-  EXPECT_NE(scanned.err.find("none of 1 documents could be read"), std::string::npos) << scanned.err;
+  EXPECT_NE(scanned.err.find("none of 1 document could be read"), std::string::npos) << scanned.err;
   expect_failure({"dataset", "from-pdf", "nothing.pdf", "-m", "model", "-o", "none"}, 1, {"nothing.pdf"});
   expect_failure({"dataset", "from-pdf", pages, "-m", "model", "-o", "images"}, 2, {"has other files"});
 }

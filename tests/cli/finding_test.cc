@@ -224,6 +224,7 @@ TEST_F(Finding, HitsForScripts) {
   EXPECT_EQ(lines_of(with({"--format", "{score}"}).out).front(), "1.000000");
   for (const auto& [format, part] : std::vector<std::pair<std::string, std::string>>{
            {"{nosuch}", "no field \"nosuch\"; there are rank, score"},
+           {"{scor}", "; did you mean score?"},
            {"{path", "not closed"},
            {"path}", "without"},
            {"\\q", "backslash"},

@@ -114,11 +114,15 @@ TEST_F(MatchesCli, AnswersSayHowLikelyTheirHitsAre) {
       run({"search", "-c", "c", "red", "heart", "--json", "--min-probability", fmt::format("{}", best)}));
   EXPECT_EQ(cut["hits"].size(), 1U);
   EXPECT_EQ(cut["matching"]["passed"], 1);
-  // Without -k all hits above the cut-off are shown. With it the best of them are shown, and their total is
-  // still given.
-  const Json lax = json_of(run({"search", "-c", "c", "red", "heart", "--json", "--min-probability", "0"}));
+  // The best -k of the hits above the cut-off are shown, 10 without it, and their total is given.
+  const Json lax =
+      json_of(run({"search", "-c", "c", "red", "heart", "--json", "--min-probability", "0", "-k", "1000"}));
   EXPECT_GT(lax["hits"].size(), 10U);
   EXPECT_EQ(lax["matching"]["passed"], lax["hits"].size());
+  const Json ten = json_of(run({"search", "-c", "c", "red", "heart", "--json", "--min-probability", "0"}));
+  EXPECT_EQ(ten["hits"].size(), 10U);
+  EXPECT_EQ(ten["query"]["k"], 10);
+  EXPECT_EQ(ten["matching"]["passed"], lax["matching"]["passed"]);
   const Json two =
       json_of(run({"search", "-c", "c", "red", "heart", "--json", "--min-probability", "0", "-k", "2"}));
   EXPECT_EQ(two["hits"].size(), 2U);

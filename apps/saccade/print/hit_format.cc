@@ -5,10 +5,12 @@
 #include <string_view>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "saccade/collection/catalog/facts_json.h"
 #include "saccade/core/files/file_stamp.h"
 #include "saccade/image/frame_name.h"
+#include "saccade/text/nearest.h"
 
 namespace saccade::app {
 namespace {
@@ -89,9 +91,9 @@ constexpr auto kFields = std::to_array<Field>({
     {"near_duplicates", [](const SearchHit& hit) { return fmt::format("{}", hit.folded.size()); }},
 });
 
-std::string list_of_fields() {
-  std::string names;
-  for (const Field& field : kFields) names += fmt::format("{}{}", names.empty() ? "" : ", ", field.name);
+std::vector<std::string> field_names() {
+  std::vector<std::string> names;
+  for (const Field& field : kFields) names.emplace_back(field.name);
   return names;
 }
 
@@ -127,7 +129,9 @@ Result<HitFormat> HitFormat::parse(const std::string& text, bool nul) {
       }
       const std::string name = text.substr(at + 1, close - at - 1);
       if (std::ranges::find(kFields, name, &Field::name) == kFields.end()) {
-        return fail(ErrorCode::kUsage, "no field \"{}\"; there are {}", name, list_of_fields());
+        const std::vector<std::string> names = field_names();
+        return fail(ErrorCode::kUsage, "no field \"{}\"; there are {}{}", name, fmt::join(names, ", "),
+                    did_you_mean(name, names));
       }
       format.pieces_.push_back({std::move(before), name});
       before.clear();

@@ -11,6 +11,8 @@
 #include "saccade/image/decode/video.h"
 #include "saccade/image/frame_name.h"
 
+#include "decoders.h"
+
 namespace saccade::app {
 namespace {
 
@@ -62,6 +64,10 @@ std::string not_looked_at_text(const NotLookedAt& passed) {
 
 }  // namespace
 
+std::string failure_text(const Failure& failure) {
+  return fmt::format("{}: {}", one_line(failure.path), with_option_names(one_line(failure.reason)));
+}
+
 std::string report_text(const IngestReport& report, const std::string& collection) {
   std::string text = fmt::format("{}: {} seen in {}", one_line(collection), counted(report.seen, "file"),
                                  duration_text(report.seconds.total));
@@ -93,8 +99,7 @@ std::string report_text(const IngestReport& report, const std::string& collectio
   }
   const auto list = [&](const std::vector<Failure>& failures, std::string_view what) {
     line(static_cast<int64_t>(failures.size()), what);
-    for (const Failure& failure : failures)
-      text += fmt::format("             {}: {}\n", one_line(failure.path), one_line(failure.reason));
+    for (const Failure& failure : failures) text += fmt::format("             {}\n", failure_text(failure));
   };
   list(report.unread_captions, "caption files not read, their images have none:");
   list(report.failed, "failed:");

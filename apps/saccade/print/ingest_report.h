@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "saccade/collection/catalog/catalog.h"
 #include "saccade/collection/ingest/ingest.h"
 
 #include "console.h"
@@ -12,6 +13,9 @@ namespace saccade::app {
 
 // Counts, and a line a failure.
 std::string report_text(const IngestReport& report, const std::string& collection);
+
+// "PATH: REASON", on one line, with the names of options in the reason.
+std::string failure_text(const Failure& failure);
 
 // Says so where there was nothing to take in; `input` is the first of the paths looked at.
 void warn_of_no_pictures(const IngestReport& report, std::string_view input, Messages& messages);

@@ -1,8 +1,11 @@
 #include "lab/data/read_dataset.h"
 
 #include <algorithm>
+#include <array>
 #include <set>
 #include <sys/stat.h>
+
+#include <fmt/ranges.h>
 
 #include "lab/data/edit_queries.h"
 #include "lab/data/readers/parquet_image.h"
@@ -11,6 +14,7 @@
 #include "lab/data/where_to_get.h"
 #include "saccade/core/files/files.h"
 #include "saccade/core/hash.h"
+#include "saccade/text/nearest.h"
 
 namespace saccade::lab {
 namespace {
@@ -24,12 +28,9 @@ const data::Reader* find_reader(std::string_view name) {
   return nullptr;
 }
 
-std::string layout_names() {
-  std::string names;
-  for (const data::Reader* reader : data::readers()) {
-    if (!names.empty()) names += ", ";
-    names += reader->name;
-  }
+std::vector<std::string> layout_names() {
+  std::vector<std::string> names;
+  for (const data::Reader* reader : data::readers()) names.emplace_back(reader->name);
   return names;
 }
 
@@ -38,8 +39,9 @@ Result<const data::Reader*> choose_reader(data::Candidate& candidate, const Data
   if (!options.format.empty()) {
     const data::Reader* reader = find_reader(options.format);
     if (reader == nullptr) {
-      return fail(ErrorCode::kUsage, "no dataset layout \"{}\"; there are {}", options.format,
-                  layout_names());
+      const std::vector<std::string> names = layout_names();
+      return fail(ErrorCode::kUsage, "no dataset layout \"{}\"; there are {}{}", options.format,
+                  fmt::join(names, ", "), did_you_mean(options.format, names));
     }
     if (candidate.archive && reader != &data::kWebDataset && reader != &data::kParquet) {
       return fail(ErrorCode::kUsage, "an archive by its name, which is no file of the layout \"{}\"",
@@ -62,7 +64,7 @@ Result<const data::Reader*> choose_reader(data::Candidate& candidate, const Data
     return choose_reader(candidate, options);
   }
   return fail(ErrorCode::kUnsupported, "its content fits no dataset layout; a format may be named: {}",
-              layout_names());
+              fmt::join(layout_names(), ", "));
 }
 
 // Calls `visit` with the id and split of every item.
@@ -231,18 +233,19 @@ Status set_option(std::string_view key, std::string_view value, DatasetOptions& 
   } else if (key.ends_with(kColumn) && key.size() > kColumn.size()) {
     options.columns[std::string(key.substr(0, key.size() - kColumn.size()))] = value;
   } else {
-    return fail(ErrorCode::kUsage, "no key \"{}\"; there are split, format, images, missing, ROLE-column",
-                key);
+    constexpr std::array<std::string_view, 4> kKeys = {"split", "format", "images", "missing"};
+    return fail(ErrorCode::kUsage, "no key \"{}\"; there are {}, ROLE-column{}", key, fmt::join(kKeys, ", "),
+                did_you_mean(key, kKeys));
   }
   return {};
 }
 
 Status check_columns(const DatasetOptions& options) {
-  constexpr std::string_view kRoles[] = {"image", "caption", "id", "split", "group"};
+  constexpr std::array<std::string_view, 5> kRoles = {"image", "caption", "id", "split", "group"};
   for (const auto& [role, column] : options.columns) {
-    if (std::find(std::begin(kRoles), std::end(kRoles), role) == std::end(kRoles)) {
-      return fail(ErrorCode::kUsage,
-                  "no column has the role \"{}\"; there are image, caption, id, split, group", role);
+    if (std::ranges::find(kRoles, role) == kRoles.end()) {
+      return fail(ErrorCode::kUsage, "no column has the role \"{}\"; there are {}{}", role,
+                  fmt::join(kRoles, ", "), did_you_mean(role, kRoles));
     }
   }
   return {};

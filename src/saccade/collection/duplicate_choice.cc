@@ -19,11 +19,8 @@ namespace {
 constexpr int64_t kNanoseconds = 1'000'000'000;
 constexpr double kAsLarge = 0.95;
 
-// Number of pixels; the largest int64_t if the sizes that the catalog holds have a larger product.
 int64_t pixels_of(const DuplicateCandidate& candidate) {
-  int64_t pixels = 0;
-  const bool too_many = __builtin_mul_overflow(candidate.item.width, candidate.item.height, &pixels);
-  return too_many ? std::numeric_limits<int64_t>::max() : pixels;
+  return pixel_count(candidate.item.width, candidate.item.height);
 }
 
 // Size of the largest file with so many pixels.

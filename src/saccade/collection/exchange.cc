@@ -1,6 +1,7 @@
 #include "saccade/collection/exchange.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <condition_variable>
 #include <deque>
@@ -29,6 +30,7 @@
 #include "saccade/core/rows.h"
 #include "saccade/image/frame_name.h"
 #include "saccade/model/options/precision_names.h"
+#include "saccade/text/nearest.h"
 
 namespace saccade {
 namespace {
@@ -421,6 +423,29 @@ Status check_export(const CollectionInfo& into, const fs::path& folder) {
   return settings ? check_alike(into.settings, *settings) : Status();
 }
 
+// Checks the first line of items.jsonl for misspelled keys. Unknown keys are ignored, and these would be in every line.
+Status check_keys(const fs::path& folder) {
+  const std::vector<std::string> keys = {
+      "path",  "hash",   "size",     "mtime_ns",  "width",        "height",     "format", "caption",
+      "taken", "camera", "latitude", "longitude", "place",        "rating",     "title",  "description",
+      "grain", "look",   "keywords", "lens",      "zone_minutes", "looked_into"};
+  std::ifstream lines(folder / kItemsName);
+  std::array<char, 1 << 16> line{};
+  if (!lines.getline(line.data(), line.size()))
+    return {};  // errors of reading, and long lines, are met later
+  const auto json = parse_json(line.data());
+  if (!json || !json->is_object()) return {};
+  for (const auto& [key, value] : json->items()) {
+    if (std::ranges::find(keys, key) != keys.end()) continue;
+    const std::string meant = nearest(key, keys);
+    // Others' keys may be the beginning of one: "key" is no "keywords".
+    if (meant.empty() || meant.starts_with(key) || json->contains(meant)) continue;
+    return fail(ErrorCode::kBadData, "{}:1: \"{}\" is not known here; did you mean \"{}\"?", kItemsName, key,
+                meant);
+  }
+  return {};
+}
+
 // Adds what the collection does not have.
 Status add_block(CollectionWriter& into, ImportBlock block, Batch& batch, ImportReport& report) {
   std::vector<std::string_view> paths;
@@ -465,6 +490,7 @@ Result<ImportReport> import_rows(CollectionWriter& into, const fs::path& folder,
       return fail(ErrorCode::kUsage, "the collection keeps late rows, which are not imported");
     }
     SACCADE_TRY(check_export(into.info(), folder));
+    SACCADE_TRY(check_keys(folder));
     SACCADE_ASSIGN(const NpyReader rows, NpyReader::open(folder / kRowsName));
     if (rows.columns() != into.info().checkpoint.dim) {
       return fail(ErrorCode::kMismatch, "{} has {} columns, the collection's checkpoint {}", kRowsName,

@@ -265,6 +265,13 @@ TEST_F(Exchange, RowsOfOthersNeedNoMoreThanPaths) {
   ASSERT_OK(again);
   EXPECT_EQ(again->same, 1);
   EXPECT_EQ(again->failed.size(), 3U);
+  // A misspelled key would be ignored in every line; a key of others' is.
+  const std::string lines = "{\"path\": \"b.png\"}\n{\"path\": \"b.png\"}\n{\"path\": \"b.png\"}\n";
+  test::write_text(folder / "items.jsonl", "{\"path\": \"a.png\", \"captions\": \"x\"}\n" + lines);
+  EXPECT_THAT(import_rows(*writer, folder, {}, pool_).error().message,
+              HasSubstr("items.jsonl:1: \"captions\" is not known here; did you mean \"caption\"?"));
+  test::write_text(folder / "items.jsonl", "{\"path\": \"a.png\", \"key\": \"x\"}\n" + lines);
+  ASSERT_OK(import_rows(*writer, folder, {}, pool_));
   test::write_text(folder / "items.jsonl", std::string((size_t{16} << 20) + 1, 'a'));
   const auto endless = import_rows(*writer, folder, {}, pool_);
   ASSERT_FALSE(endless);

@@ -57,6 +57,8 @@ TEST(Error, GainsContextOnTheWayUp) {
   EXPECT_EQ(status.error().code, ErrorCode::kBadData);
   EXPECT_EQ(status.error().message,
             "open collection photos: catalog: schema version 9, this program reads up to 3");
+  EXPECT_EQ(status.error().in("open collection photos").message, status.error().message);
+  EXPECT_EQ(status.error().in("open").message, "open: " + status.error().message);
   EXPECT_EQ(without_context(status.error(), "open collection photos").message,
             "catalog: schema version 9, this program reads up to 3");
   EXPECT_EQ(without_context(status.error(), "open").message, status.error().message);

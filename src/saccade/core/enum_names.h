@@ -12,6 +12,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace saccade {
 
@@ -42,13 +43,22 @@ std::optional<E> from_name(std::string_view name) {
   }
   return std::nullopt;
 }
+// Returns the names of all values, without second names.
+template <typename E>
+std::vector<std::string_view> written_names() {
+  std::vector<std::string_view> names;
+  for (const EnumName<E>& entry : enum_names(E{})) {
+    if (entry.name == enum_name(entry.value)) names.push_back(entry.name);
+  }
+  return names;
+}
 // Returns all names as "fp16, int8", for messages that say which values are allowed.
 template <typename E>
 std::string list_of_names() {
   std::string list;
-  for (const EnumName<E>& entry : enum_names(E{})) {
+  for (const std::string_view name : written_names<E>()) {
     if (!list.empty()) list += ", ";
-    list += entry.name;
+    list += name;
   }
   return list;
 }

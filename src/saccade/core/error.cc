@@ -40,7 +40,8 @@ int http_status(ErrorCode code) {
 }
 
 Error Error::in(std::string_view context) const {
-  return Error{code, std::string(context) + ": " + message};
+  const std::string front = std::string(context) + ": ";
+  return message.starts_with(front) ? *this : Error{code, front + message};
 }
 
 Error without_context(Error error, std::string_view context) {

@@ -89,7 +89,11 @@ Result<Answer> answer_of(const SearchAnswer& found, const CollectionReader& coll
   return answer;
 }
 
-IngestOptions ingest_options(const IndexOptions& options) {
+Result<IngestOptions> ingest_options(const IndexOptions& options) {
+  SACCADE_TRY(check_batch_size(options.batch_size));
+  if (options.max_pixels < 1) {
+    return fail(ErrorCode::kUsage, "max_pixels is {}, expected 1 or more", options.max_pixels);
+  }
   IngestOptions ingest;
   ingest.prune = options.prune;
   ingest.retry_failed = options.retry_failed;
@@ -98,6 +102,7 @@ IngestOptions ingest_options(const IndexOptions& options) {
   ingest.exclude = options.exclude;
   ingest.captions = options.captions;
   ingest.batch = options.batch_size;
+  ingest.limits.max_pixels = options.max_pixels;
   return ingest;
 }
 
@@ -191,10 +196,10 @@ Result<Engine> Engine::open(std::string_view address, const EngineOptions& optio
 }
 
 Result<IndexReport> Engine::index(std::span<const std::filesystem::path> paths, const IndexOptions& options) {
-  SACCADE_TRY(check_batch_size(options.batch_size));
+  SACCADE_ASSIGN(const IngestOptions ingest, ingest_options(options));
   state_->take_notes();
   SACCADE_ASSIGN(const IngestReport ingested,
-                 state_->core->index(paths, ingest_options(options), options.on_progress, options.stop));
+                 state_->core->index(paths, ingest, options.on_progress, options.stop));
   IndexReport report = report_of(ingested);
   report.notes = state_->take_notes();
   return report;
@@ -207,9 +212,8 @@ Result<IndexReport> Engine::index(std::initializer_list<std::filesystem::path> p
 
 Status Engine::watch(std::span<const std::filesystem::path> paths, const IndexOptions& options,
                      const std::function<void(const IndexReport&)>& on_change) {
-  SACCADE_TRY(check_batch_size(options.batch_size));
   WatchOptions watching;
-  watching.ingest = ingest_options(options);
+  SACCADE_ASSIGN(watching.ingest, ingest_options(options));
   const auto news = [&](const WatchNews& happened) {
     if (!happened.report || !on_change) return;
     IndexReport report = report_of(*happened.report);

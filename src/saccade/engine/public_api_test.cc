@@ -512,6 +512,24 @@ TEST_F(PublicApi, LooksImagesUpAndRemovesThem) {
   EXPECT_EQ(encoder->info().fingerprint, engine.info().fingerprint);
 }
 
+TEST_F(PublicApi, IndexBoundsThePixelsOfAnImage) {
+  saccade::Engine engine = filled();
+  const auto red = engine.image(folder_ / "images/red.bmp");
+  ASSERT_TRUE(red) << red.error().message;
+  const int64_t pixels = int64_t{red->width} * red->height;
+  write_bitmap(folder_ / "images/white.bmp", plain(250, 250, 250));
+  const auto refused = engine.index({folder_ / "images"}, {.max_pixels = pixels - 1});
+  ASSERT_TRUE(refused) << refused.error().message;
+  ASSERT_EQ(refused->failed.size(), 1U);
+  EXPECT_EQ(refused->failed[0].error.code, saccade::ErrorCode::kLimit);
+  EXPECT_NE(refused->failed[0].error.message.find("more than max_pixels"), std::string::npos)
+      << refused->failed[0].error.message;
+  const auto taken = engine.index({folder_ / "images"}, {.retry_failed = true, .max_pixels = pixels});
+  ASSERT_TRUE(taken) << taken.error().message;
+  EXPECT_EQ(taken->added, 1);
+  EXPECT_EQ(engine.index({folder_ / "images"}, {.max_pixels = 0}).error().code, saccade::ErrorCode::kUsage);
+}
+
 TEST_F(PublicApi, ACollectionIsReadWithoutItsModel) {
   saccade::Engine engine = filled();
   std::ofstream(folder_ / "images/broken.png") << "no image";

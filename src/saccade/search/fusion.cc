@@ -1,8 +1,11 @@
 #include "saccade/search/fusion.h"
 
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "saccade/model/checkpoints/locate.h"
+#include "saccade/text/nearest.h"
 
 namespace saccade {
 
@@ -26,8 +29,10 @@ Result<std::filesystem::path> composer_folder(const std::string& named) {
   SACCADE_ASSIGN(std::filesystem::path folder, find_composer(named));
   std::error_code ignored;
   if (std::filesystem::is_directory(folder, ignored)) return folder;
-  return fail(ErrorCode::kUsage, "{}: expected {}, starter, or the folder of a composer", named,
-              list_of_names<Compose>());
+  std::vector<std::string_view> names = written_names<Compose>();
+  names.emplace_back("starter");
+  return fail(ErrorCode::kUsage, "{}: expected {}, starter, or the folder of a composer{}", named,
+              list_of_names<Compose>(), did_you_mean(named, names));
 }
 
 }  // namespace saccade

@@ -743,6 +743,8 @@ TEST_F(Serving, BadRequestsAreOneSentence) {
           "\"collection\": \"other\", but the address names \"my pictures\"");
   EXPECT_EQ(get("/api/collections/my pictures/search?q=a&collection=my%20pictures").status, 200);
   EXPECT_EQ(get("/api/collections/my pictures/search?q=a&collection=").status, 200);
+  refused(get("/api/search?q=a&ofset=1"), 400, "; did you mean offset?");
+  refused(get("/api/search?q=a&order=dat"), 400, "expected one of score, date; did you mean date?");
   refused(get("/api/search?q=a&k=0"), 400, "\"k\": 0");
   refused(get("/api/search?q=a&k=9223372036854775807&offset=1"), 400, "both together at most 1000");
   refused(get("/api/search?q=a&k=x"), 400, "\"k\": \"x\", expected a whole number");

@@ -14,6 +14,7 @@
 #include "saccade/serve/files/indexed_files.h"
 #include "saccade/serve/files/remote_pictures.h"
 #include "saccade/serve/request_origin.h"
+#include "saccade/text/nearest.h"
 
 namespace saccade::serve {
 namespace {
@@ -171,8 +172,9 @@ Result<ServedCollection*> Context::collection(std::string_view name) const {
     return fail(ErrorCode::kUsage, "several collections are served: name one of {}",
                 fmt::join(allowed, ", "));
   }
-  return fail(ErrorCode::kNotFound, "no collection \"{}\"; there are: {}", name,
-              allowed.empty() ? "none" : fmt::format("{}", fmt::join(allowed, ", ")));
+  return fail(ErrorCode::kNotFound, "no collection \"{}\"; there are: {}{}", name,
+              allowed.empty() ? "none" : fmt::format("{}", fmt::join(allowed, ", ")),
+              did_you_mean(name, allowed));
 }
 
 Result<SearchAnswer> search_served(const Context& context, const ServedCollection& served, SearchQuery query,
@@ -360,7 +362,8 @@ Result<UntrustedJson> json_object(const Context& context, const HttpRequest& req
 Status check_fields(const Json& json, std::span<const std::string_view> fields) {
   for (const auto& [key, value] : json.items()) {
     if (std::ranges::find(fields, key) == fields.end()) {
-      return fail(ErrorCode::kUsage, "\"{}\" is not known here; there are: {}", key, fmt::join(fields, ", "));
+      return fail(ErrorCode::kUsage, "\"{}\" is not known here; there are: {}{}", key,
+                  fmt::join(fields, ", "), did_you_mean(key, fields));
     }
   }
   return {};

@@ -18,6 +18,7 @@
 #include "lab/data/readers/reader.h"
 #include "saccade/core/ascii.h"
 #include "saccade/core/files/csv.h"
+#include "saccade/text/nearest.h"
 
 namespace saccade::lab::data {
 namespace {
@@ -67,7 +68,8 @@ Result<Chosen> choose(std::span<const std::string> names, const UrlColumns& colu
   const auto named = [&](const std::string& name) -> Result<int> {
     const int at = position_of(names, name);
     if (at < 0) {
-      return fail(ErrorCode::kUsage, "no column \"{}\"; there are {}", name, fmt::join(names, ", "));
+      return fail(ErrorCode::kUsage, "no column \"{}\"; there are {}{}", name, fmt::join(names, ", "),
+                  did_you_mean(name, names));
     }
     if (std::count(names.begin(), names.end(), name) > 1) {
       return fail(ErrorCode::kUsage, "two columns are called \"{}\"", name);

@@ -7,10 +7,12 @@
 #include <string_view>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "lab/data/readers/parquet_pages.h"
 #include "lab/data/readers/reader.h"
 #include "saccade/core/json.h"
+#include "saccade/text/nearest.h"
 
 namespace saccade::lab::data {
 namespace {
@@ -110,9 +112,9 @@ class Chooser {
     return -1;
   }
 
-  [[nodiscard]] std::string all_names() const {
-    std::string names;
-    for (const ParquetField& field : fields_) names += (names.empty() ? "" : ", ") + field.name;
+  [[nodiscard]] std::vector<std::string> all_names() const {
+    std::vector<std::string> names;
+    for (const ParquetField& field : fields_) names.push_back(field.name);
     return names;
   }
 
@@ -122,14 +124,16 @@ class Chooser {
     if (name == options_.columns.end()) return -1;
     const int field = find_exactly(name->second);
     if (field < 0) {
-      return fail(ErrorCode::kUsage, "no column \"{}\"; there are {}", name->second, all_names());
+      const std::vector<std::string> names = all_names();
+      return fail(ErrorCode::kUsage, "no column \"{}\"; there are {}{}", name->second, fmt::join(names, ", "),
+                  did_you_mean(name->second, names));
     }
     return field;
   }
 
   tl::unexpected<Error> unknown(std::string_view role) const {
     return fail(ErrorCode::kUsage, "no {} column is known among {}; name it with {}-column=NAME", role,
-                all_names(), role);
+                fmt::join(all_names(), ", "), role);
   }
 
   // Returns the first column of these names that fits.

@@ -9,6 +9,7 @@
 #include "lab/data/readers/reader.h"
 #include "saccade/core/ascii.h"
 #include "saccade/core/files/csv.h"
+#include "saccade/text/nearest.h"
 
 namespace saccade::lab::data {
 namespace {
@@ -90,8 +91,8 @@ Status choose_columns(const std::vector<std::string>& header, const DatasetOptio
     if (named == options.columns.end()) continue;
     const auto found = std::find(header.begin(), header.end(), named->second);
     if (found == header.end()) {
-      return fail(ErrorCode::kUsage, "no column \"{}\"; there are {}", named->second,
-                  fmt::join(header, ", "));
+      return fail(ErrorCode::kUsage, "no column \"{}\"; there are {}{}", named->second,
+                  fmt::join(header, ", "), did_you_mean(named->second, header));
     }
     *column = static_cast<size_t>(found - header.begin());
   }

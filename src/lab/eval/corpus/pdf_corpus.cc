@@ -11,6 +11,7 @@
 #include "lab/data/readers/manifest.h"
 #include "lab/eval/rows/pair_scores.h"
 #include "saccade/core/ascii.h"
+#include "saccade/core/counts.h"
 #include "saccade/core/files/file_lock.h"
 #include "saccade/core/files/files.h"
 #include "saccade/core/hash.h"
@@ -108,8 +109,9 @@ class Corpus {
     SACCADE_TRY(compare_all(inputs));
     SACCADE_TRY(write_failures());
     if (report_.documents == 0) {
-      return fail(ErrorCode::kBadData, "none of {} documents could be read, the first: {}: {}", paths.size(),
-                  report_.failed.front().first.string(), report_.failed.front().second.message);
+      return fail(ErrorCode::kBadData, "none of {} could be read, the first: {}: {}",
+                  counted(std::ssize(paths), "document"), report_.failed.front().first.string(),
+                  report_.failed.front().second.message);
     }
     SACCADE_TRY(write_manifest(inputs));
     return std::move(report_);

@@ -312,7 +312,7 @@ Status settle_composed_data(const ComposedTrainingOptions& options, const ItemFi
     kept.push_back(triplet);
   }
   if (std::ssize(kept) < options.batch) {
-    return fail(ErrorCode::kBadData, "a batch of {} from {}{}", options.batch,
+    return fail(ErrorCode::kBadData, "--batch-size is too large: a batch of {} from {}{}", options.batch,
                 counted(std::ssize(kept), "triplet"),
                 unreadable > 0 ? fmt::format("; of {} more an image cannot be read, the first: {}",
                                              unreadable, pictures.left_out().front())

@@ -41,7 +41,7 @@ struct Architecture {
 Result<Architecture> read_architecture(const DualTrainingOptions& options) {
   if (options.config.empty() && options.initial.empty()) {
     return fail(ErrorCode::kUsage,
-                "nothing says what to train: give a config, or a checkpoint to begin with");
+                "nothing says what to train: give --config, or --initial with a checkpoint to begin with");
   }
   Architecture architecture;
   if (options.config.empty()) {
@@ -222,8 +222,8 @@ Status load_pictures(const DualTrainingOptions& options, TrainingSetup& setup, T
     }
   }
   if (static_cast<int64_t>(setup.usable.size()) < options.batch) {
-    return fail(ErrorCode::kUsage, "a batch of {} from {} images with captions", options.batch,
-                setup.usable.size());
+    return fail(ErrorCode::kUsage, "--batch-size is too large: a batch of {} from {} images with captions",
+                options.batch, setup.usable.size());
   }
   setup.description["usable_images"] = setup.usable.size();
   int64_t first = 0;

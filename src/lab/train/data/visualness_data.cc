@@ -383,8 +383,8 @@ Result<VisualnessData> load_visualness_data(const VisualnessTrainingOptions& opt
   for (const VisualnessExamples& stage : data.stages) {
     SACCADE_TRY(check_classes(stage));
     if (std::ssize(stage.items) >= data.batch) continue;
-    return fail(ErrorCode::kUsage, "a batch of {} from {} {} texts", data.batch, stage.items.size(),
-                stage.name);
+    return fail(ErrorCode::kUsage, "--batch-size is too large: a batch of {} from {} {} texts", data.batch,
+                stage.items.size(), stage.name);
   }
   SACCADE_TRY(choose_common_picture(options, data));
   data.description["validation"] = describe(data.validation);

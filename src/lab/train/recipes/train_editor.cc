@@ -183,8 +183,9 @@ Result<EditorTrainingReport> train(const EditorTrainingOptions& options, const P
   std::erase_if(data.held_out, [](const EditorSet& set) { return set.queries.empty(); });
   if (std::ssize(data.queries) < options.batch) {
     const std::vector<std::string>& unread = data.pictures.failures();
-    return fail(ErrorCode::kUsage, "a batch of {} from {} with images, a text and a target{}", options.batch,
-                counted(std::ssize(data.queries), "edit"),
+    return fail(ErrorCode::kUsage,
+                "--batch-size is too large: a batch of {} from {} with images, a text and a target{}",
+                options.batch, counted(std::ssize(data.queries), "edit"),
                 unread.empty() ? std::string()
                                : fmt::format("; {} cannot be read, the first: {}",
                                              counted(std::ssize(unread), "image"), unread.front()));

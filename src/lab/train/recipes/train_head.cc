@@ -178,7 +178,8 @@ Status use_datasets(const HeadTrainingOptions& options, std::span<const PairSubs
   for (const PairSubset& subset : subsets) {
     const int64_t count = subset.count > 0 ? std::min(subset.count, data.all_pairs) : data.all_pairs;
     if (count >= options.batch) continue;
-    return fail(ErrorCode::kUsage, "a batch of {} from {}", options.batch, counted(count, "pair"));
+    return fail(ErrorCode::kUsage, "--batch-size is too large: a batch of {} from {}", options.batch,
+                counted(count, "pair"));
   }
 
   const fs::path features = folder.path() / "features";
@@ -314,7 +315,8 @@ Result<std::vector<int64_t>> HeadData::pairs(const PairSubset& subset, int64_t b
     if (std::ranges::binary_search(chosen, features.text_number()[at])) texts.push_back(t);
   }
   if (std::ssize(texts) < batch) {
-    return fail(ErrorCode::kUsage, "a batch of {} from {}", batch, counted(std::ssize(texts), "pair"));
+    return fail(ErrorCode::kUsage, "--batch-size is too large: a batch of {} from {}", batch,
+                counted(std::ssize(texts), "pair"));
   }
   if (features.one_class(texts)) {
     return fail(

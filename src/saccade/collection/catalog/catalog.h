@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <optional>
 #include <span>
@@ -99,6 +100,12 @@ struct FileIdentity {
 
 // A size or a time of a file that is not known.
 inline constexpr int64_t kUnknownState = -1;
+
+// Returns width x height; the largest int64_t if it is more: a catalog may hold any sizes.
+inline int64_t pixel_count(int64_t width, int64_t height) {
+  int64_t pixels = 0;
+  return __builtin_mul_overflow(width, height, &pixels) ? std::numeric_limits<int64_t>::max() : pixels;
+}
 
 // One picture of a collection.
 struct Item {

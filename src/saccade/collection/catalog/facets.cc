@@ -152,8 +152,8 @@ struct Rule {
   bool (*meets)(const Facts&);
 };
 
-double pixels(const Facts& picture) {  // whole numbers may overflow: another program may have made the item
-  return static_cast<double>(picture.width) * static_cast<double>(picture.height);
+int64_t pixels(const Facts& picture) {
+  return pixel_count(picture.width, picture.height);
 }
 double aspect(const Facts& picture) {
   return static_cast<double>(picture.width) / static_cast<double>(picture.height);

@@ -10,10 +10,13 @@
 #include <span>
 #include <utility>
 
+#include <fmt/ranges.h>
+
 #include "saccade/collection/catalog/sql_text.h"
 #include "saccade/core/ascii.h"
 #include "saccade/core/files/take_text.h"
 #include "saccade/image/metadata/look.h"
+#include "saccade/text/nearest.h"
 #include "saccade/text/normalize.h"
 
 namespace saccade {
@@ -246,14 +249,16 @@ class Parser {
 
  private:
   // "column 7: expected X, found Y"
-  [[nodiscard]] tl::unexpected<Error> wrong(size_t where, std::string_view expected) const {
+  [[nodiscard]] tl::unexpected<Error> wrong(size_t where, std::string_view expected,
+                                            std::string_view suggestion = {}) const {
     std::string found = "the end";
     if (where < text_.size()) {
       size_t end = where + 1;
       while (end < text_.size() && is_word(text_[where]) && is_word(text_[end]) && end - where < 40) ++end;
       found = fmt::format("\"{}\"", text_.substr(where, end - where));
     }
-    return fail(ErrorCode::kUsage, "column {}: expected {}, found {}", where + 1, expected, found);
+    return fail(ErrorCode::kUsage, "column {}: expected {}, found {}{}", where + 1, expected, found,
+                suggestion);
   }
 
   void skip_spaces() {
@@ -346,7 +351,9 @@ class Parser {
     const Field* const field = field_of(name);
     if (field == nullptr) {
       at_ = start;
-      return wrong(start, "a field (" + field_names() + ")");
+      std::array<std::string_view, kFields.size()> names;
+      std::ranges::transform(kFields, names.begin(), &Field::name);
+      return wrong(start, fmt::format("a field ({})", fmt::join(names, ", ")), did_you_mean(name, names));
     }
     skip_spaces();
     const size_t operator_at = at_;
@@ -382,12 +389,6 @@ class Parser {
          filter_.sql.substr(sql_at),
          {filter_.values.begin() + static_cast<std::ptrdiff_t>(values_at), filter_.values.end()}});
     return negated ? negation(std::move(leaf_)) : std::move(leaf_);
-  }
-
-  static std::string field_names() {
-    std::string names;
-    for (const Field& field : kFields) names += (names.empty() ? "" : ", ") + std::string(field.name);
-    return names;
   }
 
   std::string_view take_operator() {

@@ -249,7 +249,7 @@ TEST(FilterErrors, SayWhereAndWhatInstead) {
   };
   EXPECT_THAT(message(""), HasSubstr("column 1: expected a field (id, width,"));
   EXPECT_THAT(message("widht>3"), HasSubstr("column 1: expected a field"));
-  EXPECT_THAT(message("widht>3"), HasSubstr("found \"widht\""));
+  EXPECT_THAT(message("widht>3"), HasSubstr("found \"widht\"; did you mean width?"));
   EXPECT_THAT(message("width 3"),
               HasSubstr("column 7: expected one of = != < <= > >= after \"width\", found \"3\""));
   EXPECT_THAT(message("width~3"), HasSubstr("column 6: expected one of"));

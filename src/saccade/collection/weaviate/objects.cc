@@ -157,20 +157,10 @@ Json properties_of(const Address& address, const WholeItem& all, std::string_vie
   }
   if (!keywords.empty()) json["keywords"] = std::move(keywords);
   const auto number = [&](const char* name, const auto& value) { json[name] = value; };
-  // A catalog may hold any sizes, and the class stores doubles, which hold the product of any.
-  const auto width = static_cast<double>(item.width);
-  const auto height = static_cast<double>(item.height);
   if (item.width != 0) number("width", item.width);
   if (item.height != 0) number("height", item.height);
-  if (item.width != 0 && item.height != 0) {
-    int64_t pixels = 0;
-    if (__builtin_mul_overflow(item.width, item.height, &pixels)) {
-      number("pixels", width * height);
-    } else {
-      number("pixels", pixels);
-    }
-  }
-  if (item.height != 0) number("aspect", width / height);
+  if (item.width != 0 && item.height != 0) number("pixels", pixel_count(item.width, item.height));
+  if (item.height != 0) number("aspect", static_cast<double>(item.width) / static_cast<double>(item.height));
   if (item.size != kUnknownState) number("size", item.size);
   if (facts.read != FactsRead::kNothing) number("grain", facts.grain);
   if (picture.taken) number("taken", *picture.taken);

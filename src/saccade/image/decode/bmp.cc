@@ -4,6 +4,8 @@
 #include <bit>
 #include <cstdlib>
 
+#include "saccade/image/pixel_limit.h"
+
 namespace saccade {
 namespace {
 
@@ -59,9 +61,7 @@ Result<Header> read_header(const Reader& in, int64_t max_pixels) {
   header.top_down = height < 0;
   const int64_t rows = std::abs(height);
   if (width <= 0 || rows == 0) return fail(ErrorCode::kBadData, "BMP: size {} x {}", width, height);
-  if (rows > max_pixels / width) {
-    return fail(ErrorCode::kLimit, "{} x {} pixels, limit {} in all", width, rows, max_pixels);
-  }
+  SACCADE_TRY(check_pixel_limit(width, rows, max_pixels));
   header.width = static_cast<int>(width);
   header.height = static_cast<int>(rows);
 

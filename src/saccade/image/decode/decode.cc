@@ -41,6 +41,7 @@
 #include "saccade/image/icc_profile.h"
 #include "saccade/image/image_codec.h"
 #include "saccade/image/image_view.h"
+#include "saccade/image/pixel_limit.h"
 
 namespace saccade {
 namespace {
@@ -356,7 +357,7 @@ class Decoder {
     constexpr std::string_view kWithin = "svg: an image within it";
     if (picture.empty()) return fail(ErrorCode::kBadData, "{} is empty", kWithin);
     if (options.max_pixels < 1) {
-      return fail(ErrorCode::kLimit, "{}: all together have more than {} pixels", kWithin,
+      return fail(ErrorCode::kLimit, "{}: all together have more pixels than max_pixels ({})", kWithin,
                   options_.max_pixels);
     }
     DecodeHere inner{.room = {}, .in_own_process = here_.in_own_process};
@@ -448,10 +449,7 @@ class Decoder {
 
   [[nodiscard]] Status check_pixels(int64_t width, int64_t height) const {
     if (width <= 0 || height <= 0) return fail(ErrorCode::kBadData, "size {} x {}", width, height);
-    if (height > options_.max_pixels / width) {
-      return fail(ErrorCode::kLimit, "{} x {} pixels, limit {} in all", width, height, options_.max_pixels);
-    }
-    return {};
+    return check_pixel_limit(width, height, options_.max_pixels);
   }
 
   // Chooses a smaller size for a JPEG, if requested. Opens it again at that size, unless libjpeg decodes it.

@@ -9,6 +9,8 @@
 #include <new>
 #include <optional>
 
+#include "saccade/image/pixel_limit.h"
+
 namespace saccade {
 namespace {
 
@@ -46,10 +48,7 @@ class Reader {
     if (picture.width < 1 || picture.height < 1) {
       return fail(ErrorCode::kBadData, "raw: size {} x {}", picture.width, picture.height);
     }
-    if (picture.height > options_.max_pixels / picture.width) {
-      return fail(ErrorCode::kLimit, "{} x {} pixels, limit {} in all", picture.width, picture.height,
-                  options_.max_pixels);
-    }
+    SACCADE_TRY(check_pixel_limit(picture.width, picture.height, options_.max_pixels));
     constexpr int kOnItsSide = 4;
     if (options_.apply_orientation && (sizes.flip & kOnItsSide) != 0)
       std::swap(picture.width, picture.height);

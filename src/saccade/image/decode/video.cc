@@ -20,6 +20,7 @@
 #include "saccade/core/process/limited_process.h"
 #include "saccade/image/decode/process/decoder_pool.h"
 #include "saccade/image/frame_name.h"
+#include "saccade/image/pixel_limit.h"
 
 namespace saccade {
 namespace {
@@ -219,10 +220,7 @@ Result<Video> probe(const VideoReading& reading) {
     return fail(ErrorCode::kBadData, "no video that ffprobe reads: images of {} x {}", video.width,
                 video.height);
   }
-  if (int64_t{video.width} * video.height > reading.options.max_pixels) {
-    return fail(ErrorCode::kLimit, "{} x {} pixels, limit {}", video.width, video.height,
-                reading.options.max_pixels);
-  }
+  SACCADE_TRY(check_pixel_limit(video.width, video.height, reading.options.max_pixels));
   if (lies_on_its_side(stream)) std::swap(video.width, video.height);
   video.seconds = std::max(number_of(format, "duration"), number_of(stream, "duration"));
   video.taken = taken_of(format);

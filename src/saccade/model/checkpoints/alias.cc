@@ -5,6 +5,7 @@
 #include "saccade/core/ascii.h"
 #include "saccade/core/files/files.h"
 #include "saccade/core/files/user_folders.h"
+#include "saccade/text/nearest.h"
 
 namespace saccade {
 namespace {
@@ -48,6 +49,12 @@ std::vector<std::pair<std::string, std::string>> checkpoint_aliases() {
   return aliases;
 }
 
+std::string checkpoint_suggestion(const std::string& name) {
+  std::vector<std::string> names = {kStarterName};
+  for (const auto& [alias, target] : checkpoint_aliases()) names.push_back(alias);
+  return did_you_mean(name, names);
+}
+
 Status set_checkpoint_alias(const std::string& name, const std::string& target) {
   if (!is_alias_name(name)) {
     return fail(
@@ -70,7 +77,7 @@ Status remove_checkpoint_alias(const std::string& name) {
   SACCADE_ASSIGN(const fs::path folder, alias_folder());
   std::error_code error;
   if (!is_alias_name(name) || !fs::remove(folder / name, error)) {
-    return fail(ErrorCode::kNotFound, "no checkpoint is called \"{}\"", name);
+    return fail(ErrorCode::kNotFound, "no checkpoint is called \"{}\"{}", name, checkpoint_suggestion(name));
   }
   return {};
 }

@@ -23,6 +23,8 @@ bool is_alias_name(const std::string& name);
 std::optional<std::string> checkpoint_of_alias(const std::string& name);
 // Returns all aliases with their checkpoints, sorted by name.
 std::vector<std::pair<std::string, std::string>> checkpoint_aliases();
+// Returns "; did you mean NAME?" for the nearest alias, or the starter, and "" if none is near.
+std::string checkpoint_suggestion(const std::string& name);
 // Sets an alias. Returns kUsage for an invalid name and for "starter", and errors of writing.
 Status set_checkpoint_alias(const std::string& name, const std::string& target);
 // Removes an alias; kNotFound if there is none.

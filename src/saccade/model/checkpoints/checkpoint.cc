@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "saccade/model/checkpoints/alias.h"
 #include "saccade/nn/operations.h"
 
 namespace saccade {
@@ -158,8 +159,8 @@ Result<Checkpoint> open_checkpoint(const fs::path& folder) {
       return fail(ErrorCode::kNotFound, "checkpoint {}: not a folder", folder.string());
     return fail(
         ErrorCode::kNotFound,
-        "checkpoint {}: no folder and no alias of this name; `saccade model list` shows the checkpoints here",
-        folder.string());
+        "checkpoint {}: no folder and no alias of this name; `saccade model list` shows the checkpoints here{}",
+        folder.string(), checkpoint_suggestion(folder.string()));
   }
   SACCADE_TRY(refuse_adapter(folder));
   Checkpoint checkpoint{

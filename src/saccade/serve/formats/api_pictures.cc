@@ -21,6 +21,7 @@
 #include "saccade/serve/files/indexed_files.h"
 #include "saccade/serve/files/thumbnails.h"
 #include "saccade/serve/formats/api.h"
+#include "saccade/text/nearest.h"
 
 namespace saccade::serve {
 namespace {
@@ -51,7 +52,8 @@ Json picture_json(const ServedCollection& served, const Item& item) {
 Status check_parameters(const HttpRequest& request, std::span<const std::string_view> known) {
   for (const auto& [name, value] : request.query) {
     if (std::ranges::find(known, name) == known.end()) {
-      return fail(ErrorCode::kUsage, "\"{}\" is not known here; there are: {}", name, fmt::join(known, ", "));
+      return fail(ErrorCode::kUsage, "\"{}\" is not known here; there are: {}{}", name,
+                  fmt::join(known, ", "), did_you_mean(name, known));
     }
     if (std::ranges::count(request.query, name, &NamedValue::first) > 1) {
       return fail(ErrorCode::kUsage, "\"{}\" is there twice", name);

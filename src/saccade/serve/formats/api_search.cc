@@ -23,6 +23,7 @@
 #include "saccade/serve/formats/api.h"
 #include "saccade/serve/formats/multipart.h"
 #include "saccade/serve/inputs.h"
+#include "saccade/text/nearest.h"
 
 namespace saccade::serve {
 namespace {
@@ -30,7 +31,8 @@ namespace {
 template <typename E>
 Result<E> choice_of(std::string_view name, std::string_view word) {
   if (const auto value = from_name<E>(word)) return *value;
-  return fail(ErrorCode::kUsage, "\"{}\": \"{}\", expected one of {}", name, word, list_of_names<E>());
+  return fail(ErrorCode::kUsage, "\"{}\": \"{}\", expected one of {}{}", name, word, list_of_names<E>(),
+              did_you_mean(word, written_names<E>()));
 }
 
 constexpr std::array<std::string_view, 27> kSearchFields = {"collection",
@@ -123,8 +125,8 @@ Result<Json> search_parameters(std::span<const NamedValue> fields) {
       // The list is of bodies of JSON.
       std::vector<std::string_view> taken(kSearchFields.begin(), kSearchFields.end());
       std::erase_if(taken, [](std::string_view field) { return field == "image" || field == "images"; });
-      return fail(ErrorCode::kUsage, "\"{}\" is not known here; there are: q, {}", name,
-                  fmt::join(taken, ", "));
+      return fail(ErrorCode::kUsage, "\"{}\" is not known here; there are: q, {}{}", name,
+                  fmt::join(taken, ", "), did_you_mean(name, taken));
     }
   }
   SACCADE_TRY(rename_old_fields(json));

@@ -1,13 +1,15 @@
-#include "nearest.h"
+#include "saccade/text/nearest.h"
 
 #include <algorithm>
 #include <vector>
 
-namespace saccade::app {
+#include <fmt/format.h>
+
+namespace saccade {
 namespace {
 
 // Restricted Damerau-Levenshtein distance.
-size_t distance(std::string_view a, std::string_view b) {
+size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::vector<size_t>> table(a.size() + 1, std::vector<size_t>(b.size() + 1));
   for (size_t i = 0; i <= a.size(); ++i) {
     for (size_t j = 0; j <= b.size(); ++j) {
@@ -31,7 +33,9 @@ std::string nearest(std::string_view word, std::span<const std::string> candidat
   std::string best;
   size_t fewest = std::max<size_t>(1, word.size() / 3) + 1;
   for (const std::string& candidate : candidates) {
-    const size_t changes = distance(word, candidate);
+    // A word from outside may be long: it has at least as many changes as its length differs.
+    if (std::max(word.size(), candidate.size()) - std::min(word.size(), candidate.size()) >= fewest) continue;
+    const size_t changes = edit_distance(word, candidate);
     if (changes < fewest) {
       fewest = changes;
       best = candidate;
@@ -46,4 +50,13 @@ std::string nearest(std::string_view word, std::span<const std::string> candidat
   return best;
 }
 
-}  // namespace saccade::app
+std::string did_you_mean(std::string_view word, std::span<const std::string> candidates) {
+  const std::string meant = nearest(word, candidates);
+  return meant.empty() ? std::string() : fmt::format("; did you mean {}?", meant);
+}
+
+std::string did_you_mean(std::string_view word, std::span<const std::string_view> candidates) {
+  return did_you_mean(word, std::vector<std::string>(candidates.begin(), candidates.end()));
+}
+
+}  // namespace saccade
