@@ -73,6 +73,9 @@ struct VisualnessData {
   Json description;                // run.json without the stages' own parts
 };
 
+// Returns the contents of a checkpoint's config and tokenizer files by name: all files but the weights.
+Result<std::map<std::string, std::string>> read_files_beside_weights(const Checkpoint& checkpoint);
+
 // Reads and checks everything. Writes only the cache of embeddings.
 Result<VisualnessData> load_visualness_data(const VisualnessTrainingOptions& options, ThreadPool& pool,
                                             const ProgressCallback& progress, std::stop_token stop);
