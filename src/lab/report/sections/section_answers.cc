@@ -1,10 +1,8 @@
 // Whole answers to texts: their order, and whether their match probabilities come true.
-#include <cmath>
 
 #include <fmt/format.h>
 
 #include "lab/report/run_sections.h"
-#include "saccade/pages/html.h"
 
 namespace saccade::lab {
 namespace {
@@ -108,25 +106,20 @@ Table answers_cuts_table(const std::string& dataset, const std::vector<AnswersEn
 }  // namespace
 
 std::string answers_section(const ReportData& data, PageBuilder& page) {
-  std::string html;
-  for (const LoadedRun& run : data.runs) {
-    const auto* metrics = std::get_if<AnswersMetrics>(&run.metrics);
-    if (metrics == nullptr) continue;
-    for (const RunDataset& dataset : run.run->info.datasets) {
-      std::vector<AnswersEntry> entries;
-      for (const AnswersResult& result : metrics->results) {
-        if (result.dataset != dataset.name || !result.unsupported.empty()) continue;
-        entries.push_back({data.series_of(run, result.model), &result.figures});
-      }
-      if (entries.empty()) continue;
-      html += fmt::format("<h3>{}</h3>\n", escape_html(dataset.name));
-      html += page.table(orders_table(dataset.name, entries));
-      const Chart chart = reliability_chart(dataset.name, entries);
-      if (!chart.data.rows.empty()) html += "<div class=\"panels\">\n" + page.chart(chart) + "</div>\n";
-      html += page.table(answers_calibration_table(dataset.name, entries));
-      html += page.table(answers_cuts_table(dataset.name, entries));
+  const auto part = [&](const LoadedRun& run, const AnswersMetrics& metrics, const std::string& dataset) {
+    std::vector<AnswersEntry> entries;
+    for (const AnswersResult& result : metrics.results) {
+      if (result.dataset != dataset || !result.unsupported.empty()) continue;
+      entries.push_back({data.series_of(run, result.model), &result.figures});
     }
-  }
+    if (entries.empty()) return std::string();
+    std::string own = page.table(orders_table(dataset, entries));
+    const Chart chart = reliability_chart(dataset, entries);
+    if (!chart.data.rows.empty()) own += "<div class=\"panels\">\n" + page.chart(chart) + "</div>\n";
+    own += page.table(answers_calibration_table(dataset, entries));
+    return own + page.table(answers_cuts_table(dataset, entries));
+  };
+  const std::string html = dataset_parts<AnswersMetrics>(data, part);
   if (html.empty()) return {};
   return "<section id=\"answers\"><h2>Answers</h2>\n<p class=\"soft\">Each dataset as a collection with some of its captions, "
          "asked by its other captions, by words of them, and for things that are not there.</p>\n" +

@@ -9,7 +9,6 @@
 #include "lab/report/run_sections.h"
 #include "lab/report/table.h"
 #include "saccade/core/counts.h"
-#include "saccade/pages/html.h"
 
 namespace saccade::lab {
 namespace {
@@ -195,23 +194,18 @@ Table ablations_table(const std::string& dataset, const std::vector<ComposedAbla
 Result<std::string> composed_section(const ReportData& data, const RunPageOptions& options, PageBuilder& page,
                                      ThreadPool& pool, const ProgressCallback& progress,
                                      const std::stop_token& stop) {
-  std::string html;
-  for (const LoadedRun& run : data.runs) {
-    const auto* metrics = std::get_if<ComposedMetrics>(&run.metrics);
-    if (metrics == nullptr) continue;
-    for (const RunDataset& dataset : run.run->info.datasets) {
-      std::string tables;
-      const Table ablations = ablations_table(dataset.name, metrics->ablations);
-      if (!ablations.rows.empty()) tables += page.table(ablations);
-      for (const ComposedFigureSet& figures : composed_figure_sets()) {
-        const Table table = figures_table(data, run, dataset.name, metrics->results, figures);
-        if (!table.rows.empty()) tables += page.table(table);
-      }
-      tables += tau_charts(data, run, dataset.name, metrics->tau_curves, page);
-      tables += similarity_chart(data, run, dataset.name, metrics->token_similarities, page);
-      if (!tables.empty()) html += fmt::format("<h3>{}</h3>\n{}", escape_html(dataset.name), tables);
+  const auto part = [&](const LoadedRun& run, const ComposedMetrics& metrics, const std::string& dataset) {
+    std::string tables;
+    const Table ablations = ablations_table(dataset, metrics.ablations);
+    if (!ablations.rows.empty()) tables += page.table(ablations);
+    for (const ComposedFigureSet& figures : composed_figure_sets()) {
+      const Table table = figures_table(data, run, dataset, metrics.results, figures);
+      if (!table.rows.empty()) tables += page.table(table);
     }
-  }
+    tables += tau_charts(data, run, dataset, metrics.tau_curves, page);
+    return tables + similarity_chart(data, run, dataset, metrics.token_similarities, page);
+  };
+  const std::string html = dataset_parts<ComposedMetrics>(data, part);
   if (html.empty()) return std::string();
   SACCADE_ASSIGN(const std::string examples, composed_examples(data, options, pool, progress, stop));
   return "<section id=\"composed\"><h2>Composed search</h2>\n<p class=\"soft\">An image and a change in words are one query; "

@@ -7,7 +7,6 @@
 #include "lab/report/page_builder.h"
 #include "lab/report/run_sections.h"
 #include "lab/report/table.h"
-#include "saccade/pages/html.h"
 
 namespace saccade::lab {
 namespace {
@@ -99,22 +98,17 @@ Table likeness_table(const ReportData& data, const LoadedRun& run, const std::st
 }  // namespace
 
 std::string edits_section(const ReportData& data, PageBuilder& page) {
-  std::string html;
-  for (const LoadedRun& run : data.runs) {
-    const auto* metrics = std::get_if<EditsMetrics>(&run.metrics);
-    if (metrics == nullptr) continue;
-    for (const RunDataset& dataset : run.run->info.datasets) {
-      std::string tables;
-      for (const Table& table : {methods_table(data, run, dataset.name, *metrics),
-                                 likeness_table(data, run, dataset.name, *metrics),
-                                 kinds_table(data, run, dataset.name, *metrics)}) {
-        if (!table.rows.empty()) tables += page.table(table);
-      }
-      if (tables.empty()) continue;
-      html += fmt::format("<h3>{}</h3>\n<p class=\"soft\">Engine: {}</p>\n{}", escape_html(dataset.name),
-                          escape_html(dump_json(metrics->engine)), tables);
+  const auto part = [&](const LoadedRun& run, const EditsMetrics& metrics, const std::string& dataset) {
+    std::string tables;
+    for (const auto& make : {methods_table, likeness_table, kinds_table}) {
+      const Table table = make(data, run, dataset, metrics);
+      if (!table.rows.empty()) tables += page.table(table);
     }
-  }
+    if (tables.empty()) return tables;
+    return fmt::format("<p class=\"soft\">Engine: {}</p>\n{}", escape_html(dump_json(metrics.engine)),
+                       tables);
+  };
+  const std::string html = dataset_parts<EditsMetrics>(data, part);
   if (html.empty()) return html;
   return "<section id=\"edits\"><h2>Generated edits</h2>\n<p class=\"soft\">A generated image stands for the target of an "
          "edit query: its nearest neighbour in the query's gallery should be that target.</p>\n" +

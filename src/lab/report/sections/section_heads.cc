@@ -234,10 +234,7 @@ class SideBySide {
       const auto answers = answers_.find(picture);
       const RunImage& image = items_->images[static_cast<size_t>(picture)];
       if (answers == answers_.end() || image.image.path.empty()) continue;
-      const Thumbnail& thumbnail = shelf.at(number);
-      html += fmt::format(
-          "<article class=\"example side-by-side\"><div class=\"thumb {}\" title=\"{}\">{}</div>\n",
-          thumbnail.background, escape_html(image.id), picture_html(thumbnail, image.id));
+      html += "<article class=\"example side-by-side\">" + tile_html(shelf.at(number), image.id) + "\n";
       for (const auto& [series, query] : answers->second) html += column(series, *query);
       html += "</article>\n";
     }

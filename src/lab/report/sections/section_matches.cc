@@ -1,10 +1,8 @@
 // Calibration of match probabilities: predicted against observed, and the effect of cut-offs.
-#include <cmath>
 
 #include <fmt/format.h>
 
 #include "lab/report/run_sections.h"
-#include "saccade/pages/html.h"
 
 namespace saccade::lab {
 namespace {
@@ -99,29 +97,25 @@ Table cuts_table(const std::string& dataset, const Kind& kind, const std::vector
 }  // namespace
 
 std::string matches_section(const ReportData& data, PageBuilder& page) {
-  std::string html;
-  for (const LoadedRun& run : data.runs) {
-    const auto* metrics = std::get_if<MatchesMetrics>(&run.metrics);
-    if (metrics == nullptr) continue;
-    for (const RunDataset& dataset : run.run->info.datasets) {
-      std::string parts;
-      for (const Kind& kind : kKinds) {
-        std::vector<Entry> entries;
-        for (const MatchesResult& result : metrics->results) {
-          const std::optional<MatchFigures>& figures = result.*kind.figures;
-          if (result.dataset != dataset.name || !figures) continue;
-          entries.push_back({data.series_of(run, result.model), &*figures});
-        }
-        if (entries.empty()) continue;
-        parts += page.table(summary_table(dataset.name, kind, entries));
-        const Chart chart = calibration_chart(dataset.name, kind, entries);
-        if (chart.data.rows.empty()) continue;
-        parts += "<div class=\"panels\">\n" + page.chart(chart) + "</div>\n" +
-                 page.table(cuts_table(dataset.name, kind, entries));
+  const auto part = [&](const LoadedRun& run, const MatchesMetrics& metrics, const std::string& dataset) {
+    std::string own;
+    for (const Kind& kind : kKinds) {
+      std::vector<Entry> entries;
+      for (const MatchesResult& result : metrics.results) {
+        const std::optional<MatchFigures>& figures = result.*kind.figures;
+        if (result.dataset != dataset || !figures) continue;
+        entries.push_back({data.series_of(run, result.model), &*figures});
       }
-      if (!parts.empty()) html += fmt::format("<h3>{}</h3>\n{}", escape_html(dataset.name), parts);
+      if (entries.empty()) continue;
+      own += page.table(summary_table(dataset, kind, entries));
+      const Chart chart = calibration_chart(dataset, kind, entries);
+      if (chart.data.rows.empty()) continue;
+      own += "<div class=\"panels\">\n" + page.chart(chart) + "</div>\n" +
+             page.table(cuts_table(dataset, kind, entries));
     }
-  }
+    return own;
+  };
+  const std::string html = dataset_parts<MatchesMetrics>(data, part);
   if (html.empty()) return {};
   return "<section id=\"matches\"><h2>Nothing matches</h2>\n<p class=\"soft\">What search promises of its hits, learned "
          "on one half of the classes and asked of the other, with the answer there and with its class taken away.</p>\n" +

@@ -7,7 +7,6 @@
 
 #include "lab/report/run_sections.h"
 #include "lab/report/verdicts.h"
-#include "saccade/pages/html.h"
 
 namespace saccade::lab {
 namespace {
@@ -164,24 +163,20 @@ Chart held_out_chart(const ReportFolder& training, const std::string& name) {
 }  // namespace
 
 std::string composition_section(const ReportData& data, PageBuilder& page) {
-  std::string html;
-  for (const LoadedRun& run : data.runs) {
-    const auto* metrics = std::get_if<CompositionMetrics>(&run.metrics);
-    if (metrics == nullptr) continue;
-    for (const RunDataset& dataset : run.run->info.datasets) {
-      std::vector<CompositionEntry> its;
-      for (const CompositionResult& result : metrics->results) {
-        if (result.dataset != dataset.name) continue;
-        its.push_back({data.series_of(run, result.model), &result});
-      }
-      if (its.empty()) continue;
-      html += fmt::format("<h3>{}</h3>\n<div class=\"panels\">\n{}</div>\n{}", escape_html(dataset.name),
-                          page.chart(composition_chart(dataset.name, its)),
-                          page.table(composition_table(dataset.name, its)));
-      const Table differences = composition_differences(data, run, dataset.name);
-      if (!differences.rows.empty()) html += page.table(differences);
+  const auto part = [&](const LoadedRun& run, const CompositionMetrics& metrics, const std::string& dataset) {
+    std::vector<CompositionEntry> entries;
+    for (const CompositionResult& result : metrics.results) {
+      if (result.dataset == dataset) entries.push_back({data.series_of(run, result.model), &result});
     }
-  }
+    if (entries.empty()) return std::string();
+    std::string own =
+        fmt::format("<div class=\"panels\">\n{}</div>\n{}", page.chart(composition_chart(dataset, entries)),
+                    page.table(composition_table(dataset, entries)));
+    const Table differences = composition_differences(data, run, dataset);
+    if (!differences.rows.empty()) own += page.table(differences);
+    return own;
+  };
+  const std::string html = dataset_parts<CompositionMetrics>(data, part);
   if (html.empty()) return {};
   return "<section id=\"composition\"><h2>Composition</h2>\n<p class=\"soft\">Captions of the same words "
          "that mean different things, and their images: the right pairs must score higher than the "

@@ -8,7 +8,6 @@
 #include "lab/report/headlines.h"
 #include "lab/report/run_sections.h"
 #include "saccade/core/counts.h"
-#include "saccade/pages/html.h"
 
 namespace saccade::lab {
 namespace {

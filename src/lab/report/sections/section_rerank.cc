@@ -3,7 +3,6 @@
 
 #include "lab/report/run_sections.h"
 #include "lab/report/verdicts.h"
-#include "saccade/pages/html.h"
 
 namespace saccade::lab {
 namespace {
@@ -86,30 +85,26 @@ Table rerank_table(const std::string& dataset, const std::vector<RerankEntry>& e
 }  // namespace
 
 std::string rerank_section(const ReportData& data, PageBuilder& page) {
-  std::string html;
-  for (const LoadedRun& run : data.runs) {
-    const auto* metrics = std::get_if<RetrievalMetrics>(&run.metrics);
-    if (metrics == nullptr) continue;
-    for (const RunDataset& dataset : run.run->info.datasets) {
-      std::vector<RerankEntry> entries;
-      std::string scorers;
-      for (const RetrievalResult& result : metrics->results) {
-        if (result.dataset != dataset.name || !result.rerank) continue;
-        entries.push_back({data.series_of(run, result.model), &result});
-        scorers += fmt::format(
-            "<p class=\"soft\">{}: {} scores {} pairs of an image and a text ({}), {} s per query.</p>\n",
-            escape_html(entries.back().series.name), escape_html(result.rerank->second),
-            count_cell(result.rerank->pairs).html, escape_html(result.rerank->by),
-            number_cell(result.rerank->seconds_per_query).html);
-      }
-      if (entries.empty()) continue;
-      html += fmt::format("<h3>{}</h3>\n{}<div class=\"panels\">\n", escape_html(dataset.name), scorers);
-      for (const Direction direction : kBothDirections) {
-        html += page.chart(rerank_chart(dataset.name, entries, direction));
-      }
-      html += "</div>\n" + page.table(rerank_table(dataset.name, entries, run.run->info));
+  const auto part = [&](const LoadedRun& run, const RetrievalMetrics& metrics, const std::string& dataset) {
+    std::vector<RerankEntry> entries;
+    std::string own;
+    for (const RetrievalResult& result : metrics.results) {
+      if (result.dataset != dataset || !result.rerank) continue;
+      entries.push_back({data.series_of(run, result.model), &result});
+      own += fmt::format(
+          "<p class=\"soft\">{}: {} scores {} pairs of an image and a text ({}), {} s per query.</p>\n",
+          escape_html(entries.back().series.name), escape_html(result.rerank->second),
+          count_cell(result.rerank->pairs).html, escape_html(result.rerank->by),
+          number_cell(result.rerank->seconds_per_query).html);
     }
-  }
+    if (entries.empty()) return own;
+    own += "<div class=\"panels\">\n";
+    for (const Direction direction : kBothDirections) {
+      own += page.chart(rerank_chart(dataset, entries, direction));
+    }
+    return own + "</div>\n" + page.table(rerank_table(dataset, entries, run.run->info));
+  };
+  const std::string html = dataset_parts<RetrievalMetrics>(data, part);
   if (html.empty()) return {};
   return "<section id=\"rerank\"><h2>Reranking</h2>\n<p class=\"soft\">A second model puts the first answers to each query into "
          "its order. The other answers stay behind them.</p>\n" +

@@ -7,7 +7,6 @@
 
 #include "lab/report/run_sections.h"
 #include "lab/report/sections/speed_chart.h"
-#include "saccade/pages/html.h"
 
 namespace saccade::lab {
 namespace {
