@@ -1,8 +1,6 @@
 #include "lab/report/run_page.h"
 
-#include <cmath>
 #include <filesystem>
-#include <fstream>
 #include <limits>
 #include <string>
 #include <unistd.h>

@@ -17,7 +17,6 @@
 #include "saccade/core/files/safetensors.h"
 #include "saccade/core/json.h"
 #include "saccade/core/source_dir.h"
-#include "saccade/model/conform/conform.h"
 
 namespace saccade::lab {
 namespace {

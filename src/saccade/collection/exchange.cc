@@ -1,7 +1,6 @@
 #include "saccade/collection/exchange.h"
 
 #include <algorithm>
-#include <charconv>
 #include <condition_variable>
 #include <deque>
 #include <exception>
@@ -20,7 +19,6 @@
 #include "saccade/collection/catalog/store.h"
 #include "saccade/collection/catalog/words/word_index.h"
 #include "saccade/collection/ingest/ingest_decide.h"
-#include "saccade/collection/ingest/ingest_prepare.h"
 #include "saccade/collection/weaviate/address.h"
 #include "saccade/core/ascii.h"
 #include "saccade/core/files/files.h"

@@ -25,7 +25,6 @@
 #include "saccade/search/change_text.h"
 #include "saccade/search/composed/collection_composer.h"
 #include "saccade/search/listing.h"
-#include "saccade/search/query_language.h"
 
 namespace saccade {
 namespace {

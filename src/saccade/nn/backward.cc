@@ -4,7 +4,6 @@
 #include <cmath>
 #include <stdexcept>
 #include <string_view>
-#include <vector>
 
 #include <fmt/format.h>
 

@@ -3,7 +3,6 @@
 #include <cstring>
 #include <filesystem>
 #include <map>
-#include <memory>
 #include <set>
 #include <stop_token>
 #include <string>
@@ -18,7 +17,6 @@
 #include "saccade/core/files/files.h"
 #include "saccade/core/files/safetensors.h"
 #include "saccade/core/process/limited_process.h"
-#include "saccade/core/source_dir.h"
 #include "saccade/core/test_environment.h"
 #include "saccade/core/test_folder.h"
 #include "saccade/engine.h"

@@ -2,7 +2,6 @@
 // Arrow's own reading of them, and of invalid ones.
 #include "lab/data/readers/parquet.h"
 
-#include <fstream>
 #include <iterator>
 #include <thread>
 

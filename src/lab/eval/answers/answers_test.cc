@@ -1,7 +1,6 @@
 #include "lab/eval/answers/answers.h"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <random>
 #include <string>

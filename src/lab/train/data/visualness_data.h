@@ -7,7 +7,6 @@
 #include <filesystem>
 #include <map>
 #include <memory>
-#include <span>
 #include <stop_token>
 #include <string>
 #include <string_view>

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <dnnl.h>
-#include <limits>
 #include <stdexcept>
 #include <string>
 

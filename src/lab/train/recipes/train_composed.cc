@@ -1,7 +1,6 @@
 #include "lab/train/recipes/train_composed.h"
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cmath>
 #include <utility>

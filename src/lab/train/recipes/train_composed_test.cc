@@ -4,7 +4,6 @@
 
 #include <csignal>
 #include <filesystem>
-#include <numeric>
 #include <set>
 #include <sstream>
 #include <string>

@@ -1,8 +1,6 @@
 #include "lab/train/recipes/train_editor.h"
 
 #include <algorithm>
-#include <map>
-#include <set>
 #include <unordered_map>
 
 #include "lab/data/dataset.h"

@@ -10,7 +10,6 @@
 #include "lab/train/tasks/inversion_task.h"
 #include "lab/train/training_folder.h"
 #include "saccade/core/files/files.h"
-#include "saccade/core/hash.h"
 #include "saccade/core/threads.h"
 #include "saccade/model/checkpoints/locate.h"
 #include "saccade/model/composers/token_states.h"

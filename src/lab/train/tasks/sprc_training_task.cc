@@ -1,7 +1,6 @@
 #include "lab/train/tasks/sprc_training_task.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "lab/train/composer_file.h"
 #include "lab/train/tasks/visualness_task.h"

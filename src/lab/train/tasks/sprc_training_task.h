@@ -10,7 +10,6 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <vector>
 
 #include "lab/train/math/sprc.h"
 #include "lab/train/tasks/composed_training_task.h"

@@ -12,7 +12,6 @@
 #include "saccade/collection/catalog/sql_text.h"
 #include "saccade/collection/catalog/store.h"
 #include "saccade/collection/catalog/words/word_index.h"
-#include "saccade/collection/collection_info.h"
 #include "saccade/collection/rows/approximate_index.h"
 #include "saccade/collection/rows/int8_file.h"
 #include "saccade/collection/rows/late_file.h"

@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <mutex>
 #include <set>
-#include <sys/stat.h>
 #include <unistd.h>
 #include <utility>
 

@@ -13,7 +13,6 @@
 #include "saccade/collection/test_support.h"
 #include "saccade/core/process/limited_process.h"
 #include "saccade/core/test_folder.h"
-#include "saccade/image/frame_name.h"
 
 namespace saccade {
 namespace {

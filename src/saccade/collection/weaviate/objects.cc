@@ -3,7 +3,6 @@
 #include <array>
 #include <charconv>
 #include <cstring>
-#include <optional>
 #include <utility>
 
 #include "saccade/collection/catalog/item_json.h"

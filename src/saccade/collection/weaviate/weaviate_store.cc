@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "saccade/collection/catalog/words/word_index.h"
-#include "saccade/collection/collection_info.h"
 #include "saccade/collection/weaviate/objects.h"
 #include "saccade/collection/weaviate/send_objects.h"
 #include "saccade/collection/weaviate/where.h"

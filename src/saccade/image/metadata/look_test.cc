@@ -4,8 +4,6 @@
 #include <cmath>
 #include <filesystem>
 
-#include <gmock/gmock.h>
-
 #include "saccade/core/source_dir.h"
 
 namespace saccade {

@@ -2,7 +2,6 @@
 // ~/.local/state), whose content is an absolute folder or a hub name.
 #pragma once
 
-#include <filesystem>
 #include <optional>
 #include <string>
 #include <utility>

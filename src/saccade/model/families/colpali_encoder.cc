@@ -1,6 +1,5 @@
 // A ColPali checkpoint as an encoder: a row for every patch and every token.
 #include <algorithm>
-#include <limits>
 #include <mutex>
 
 #include "saccade/core/threads.h"

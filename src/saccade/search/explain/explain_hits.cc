@@ -1,14 +1,12 @@
 #include "saccade/search/explain/explain_hits.h"
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 #include <utility>
 #include <vector>
 
 #include "saccade/index/max_sim.h"
 #include "saccade/search/hit_pictures.h"
-#include "saccade/search/query_language.h"
 #include "saccade/search/query_rows.h"
 #include "saccade/text/words.h"
 

@@ -2,7 +2,6 @@
 #include <cmath>
 #include <filesystem>
 #include <random>
-#include <unistd.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -9,7 +9,6 @@
 
 #include "saccade/collection/catalog/scan_parts.h"
 #include "saccade/image/frame_name.h"
-#include "saccade/text/utf8.h"
 #include "saccade/text/words.h"
 
 namespace saccade::store {
