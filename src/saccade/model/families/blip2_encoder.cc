@@ -633,12 +633,7 @@ Result<std::unique_ptr<Architecture>> load(const Checkpoint& checkpoint, const B
 }
 
 Status outline(const Checkpoint& checkpoint, const nn::TensorMap& tensors, CheckpointOutline& result) {
-  SACCADE_ASSIGN(const Blip2Config config, load_config(checkpoint, tensors));
-  EncoderInfo info;
-  set_shape(config, info);
-  SACCADE_ASSIGN(const Preprocessing preprocessing, blip2_preprocessing(checkpoint, info));
-  fill_outline(info, preprocessing, result);
-  return {};
+  return outline_from(load_config(checkpoint, tensors), checkpoint, set_shape, blip2_preprocessing, result);
 }
 
 }  // namespace
