@@ -15,15 +15,6 @@ namespace {
 
 constexpr int64_t kGrain = 1 << 14;  // values that are worth waking a thread for
 
-template <typename Body>
-void split(Workspace* workspace, int64_t count, int64_t grain, const Body& body) {
-  if (workspace != nullptr) {
-    workspace->workers().split(count, grain, [&](int64_t first, int64_t last, int) { body(first, last); });
-  } else if (count > 0) {
-    body(int64_t{0}, count);
-  }
-}
-
 Tensor plain(const Tensor& x) {
   return x.to(DType::kF32).contiguous();
 }

@@ -508,11 +508,10 @@ std::span<const Kernels> kernels() {
 
 void normalize(const NormTask& task, Workspace* workspace) {
   const Kernels& fastest = kernels().front();
-  if (workspace == nullptr) return fastest.normalize(task, 0, task.rows);
   // Below some 16,000 values, waking a thread costs more than the work.
   const int64_t grain = 1 + (int64_t{1} << 14) / std::max<int64_t>(task.width, 1);
-  workspace->workers().split(task.rows, grain,
-                             [&](int64_t first, int64_t last, int) { fastest.normalize(task, first, last); });
+  split(workspace, task.rows, grain,
+        [&](int64_t first, int64_t last) { fastest.normalize(task, first, last); });
 }
 
 namespace {
