@@ -14,11 +14,13 @@
 #include "saccade/core/hash.h"
 #include "saccade/model/conform/conform.h"
 #include "saccade/model/families/blip2.h"
+#include "saccade/model/model_test_support.h"
 
 namespace saccade::lab {
 namespace {
 
 namespace fs = std::filesystem;
+using saccade::test::save;
 using test::read;
 using testing::HasSubstr;
 using torch::Tensor;
@@ -73,16 +75,6 @@ nn::TensorMap synthetic(const Synthetic& options) {
     }
   }
   return file;
-}
-
-Status save(const fs::path& path, const nn::TensorMap& tensors) {
-  std::vector<nn::Tensor> kept;
-  std::vector<NamedTensor> named;
-  for (const auto& [name, tensor] : tensors) {
-    kept.push_back(tensor.contiguous().clone());
-    named.push_back({name, nn::view_of(kept.back())});
-  }
-  return write_safetensors(path, named);
 }
 
 class TrainHead : public testing::Test {
