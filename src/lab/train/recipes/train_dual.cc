@@ -217,12 +217,8 @@ Result<DualTrainingReport> train(const DualTrainingOptions& options, int threads
   SACCADE_ASSIGN(const TrainingOutcome outcome, loop.run(progress, stop));
 
   DualTrainingReport report;
-  report.steps = outcome.steps;
-  report.resumed_from = outcome.resumed_from;
-  report.finished = outcome.finished;
-  report.last_loss = outcome.last_loss;
+  static_cast<TrainingSummary&>(report) = outcome;
   SACCADE_ASSIGN(report.best, parse_held_out(outcome.best));
-  report.best_step = outcome.best_step;
   report.images_per_second = outcome.steps_per_second * static_cast<double>(options.batch);
   report.left_out = setup.pictures.failures();
   report.model = options.run / "model";
