@@ -141,18 +141,18 @@ Status check_schema_objects(Database& database, int64_t version) {
       database.prepare("SELECT name, sql, type FROM sqlite_schema WHERE name NOT LIKE 'sqlite\\_%' "
                        "ESCAPE '\\'"));
   size_t found = 0;
-  for (;;) {
-    SACCADE_ASSIGN(const bool row, statement.step());
-    if (!row) break;
+  const auto check = [&]() -> Status {
     const std::string name = statement.text(0);
-    if (version >= kWordsSince && is_word_table(statement.text(2), name)) continue;
+    if (version >= kWordsSince && is_word_table(statement.text(2), name)) return {};
     bool known = false;
     for (const SchemaObject& object : kSchema) {
       known = known || (object.in(version) && object.name == name && object.sql == statement.text(1));
     }
     if (!known) return fail(ErrorCode::kBadData, "\"{}\" is not as this schema version has it", name);
     ++found;
-  }
+    return {};
+  };
+  SACCADE_TRY(statement.for_each(check));
   const auto expected = static_cast<size_t>(
       std::ranges::count_if(kSchema, [&](const SchemaObject& object) { return object.in(version); }));
   if (found != expected) {
