@@ -8,6 +8,7 @@
 #include <fmt/chrono.h>
 
 #include "saccade/collection/catalog/words/word_index.h"
+#include "saccade/core/ascii.h"
 #include "saccade/core/files/files.h"
 #include "saccade/core/json.h"
 #include "saccade/core/name_field.h"
@@ -432,12 +433,9 @@ ItemFacts read_facts(const Statement& statement) {
   if (!statement.is_null(7)) picture.rating = static_cast<int>(statement.integer(7));
   picture.title = statement.text(8);
   picture.description = statement.text(9);
-  const std::string keywords = statement.text(10);
-  for (size_t begin = keywords.starts_with('\n') ? 1 : 0; begin < keywords.size();) {
-    const size_t end = std::min(keywords.find('\n', begin), keywords.size());
-    picture.keywords.push_back(keywords.substr(begin, end - begin));
-    begin = end + 1;
-  }
+  const std::string kept = statement.text(10);
+  const std::string_view keywords = std::string_view(kept).substr(kept.starts_with('\n') ? 1 : 0);
+  for (const std::string_view keyword : Lines(keywords)) picture.keywords.emplace_back(keyword);
   facts.place = statement.text(11);
   facts.caption = statement.text(12);
   facts.look = static_cast<uint64_t>(statement.integer(13));
