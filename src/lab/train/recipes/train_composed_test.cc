@@ -18,6 +18,7 @@
 #include "lab/data/read_dataset.h"
 #include "lab/eval/composed/composed_figures.h"
 #include "lab/train/math/atf_operations.h"
+#include "lab/train/math/test_gradients.h"
 #include "lab/train/recipes/test_edits.h"
 #include "lab/train/recipes/train_inversion.h"
 #include "lab/train/tasks/composed_training_task.h"
@@ -74,16 +75,10 @@ TEST(TrainedAtf, MergesGradientsAreFiniteDifferencesInDouble) {
       std::vector<Tensor> leaves = {v, t};
       if (weights == MergeWeights::kLearned) leaves.push_back(share);
       for (Tensor& leaf : leaves) {
-        auto* values = leaf.data_ptr<double>();
         for (int64_t i = 0; i < leaf.numel(); ++i) {
-          constexpr double kStep = 1e-6;
-          const double before = values[i];
-          values[i] = before + kStep;
-          const double above = value().item<double>();
-          values[i] = before - kStep;
-          const double below = value().item<double>();
-          values[i] = before;
-          ASSERT_NEAR(leaf.grad().flatten()[i].item<double>(), (above - below) / (2 * kStep), 1e-6)
+          const double expected =
+              test::derivative(leaf.data_ptr<double>()[i], 1e-6, [&] { return value().item<double>(); });
+          ASSERT_NEAR(leaf.grad().flatten()[i].item<double>(), expected, 1e-6)
               << enum_name(weights) << " " << i;
         }
       }

@@ -16,6 +16,7 @@
 #include "lab/data/read_dataset.h"
 #include "lab/eval/composed/composed_figures.h"
 #include "lab/train/math/initial_weights.h"
+#include "lab/train/math/test_gradients.h"
 #include "lab/train/recipes/test_edits.h"
 #include "saccade/core/hash.h"
 #include "saccade/image/read_pixels.h"
@@ -177,15 +178,9 @@ TEST_F(TrainSprc, GradientsAreDifferencesOfTheLoss) {
       const double length = parameter.grad().norm().item<double>();
       if (length < 0.05) continue;  // too little for single precision
       ++tested;
-      constexpr double kStep = 1e-3;
-      const Tensor move = parameter.grad() * (kStep / length);
-      const Tensor before = parameter.clone();
-      Tensor(parameter).copy_(before + move);
-      const double above = stage->task->loss(batch).item<double>();
-      Tensor(parameter).copy_(before - move);
-      const double below = stage->task->loss(batch).item<double>();
-      Tensor(parameter).copy_(before);
-      EXPECT_NEAR((above - below) / (2 * kStep), length, 0.05 * length + 2e-3) << name;
+      const double slope = test::derivative_along(parameter.grad() / length, parameter, 1e-3,
+                                                  [&] { return stage->task->loss(batch).item<double>(); });
+      EXPECT_NEAR(slope, length, 0.05 * length + 2e-3) << name;
     }
     EXPECT_GT(tested, 20);
     for (const char* name :
