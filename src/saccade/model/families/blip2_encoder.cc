@@ -188,10 +188,7 @@ class RetrievalEncoder : public Architecture,
   }
 
   Result<RowSets> encode_text_rows(std::span<const TokenizedText> texts) override {
-    RowSets sets;
-    SACCADE_ASSIGN(sets.rows, encode_texts(texts));
-    for (int64_t i = 0; i < sets.rows.rows(); ++i) sets.begin.push_back(i + 1);
-    return sets;
+    return one_each(encode_texts(texts));
   }
 
   int64_t image_width(ImageState state) const override {
