@@ -10,6 +10,7 @@
 
 #include "saccade/collection/catalog/empty_filter.h"
 #include "saccade/collection/catalog/filter.h"
+#include "saccade/collection/weaviate/address.h"
 #include "saccade/core/error.h"
 #include "saccade/engine/collection_state.h"
 #include "saccade/engine/core.h"
