@@ -97,6 +97,11 @@ Result<ReportData> load_report_data(std::span<const ReportFolder> folders) {
   return data;
 }
 
+bool LoadedRun::has_checkpoint(const std::string& model) const {
+  return std::ranges::any_of(run->info.checkpoints,
+                             [&](const RunCheckpoint& checkpoint) { return checkpoint.name == model; });
+}
+
 Series ReportData::series_of(const LoadedRun& run, const std::string& model) const {
   const auto found = series.find({&run, model});
   return found == series.end() ? Series{model, kChanceColour} : found->second;

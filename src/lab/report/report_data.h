@@ -42,6 +42,8 @@ struct LoadedRun {
   RunMetrics metrics;
   std::map<std::string, RunItems> items;
   std::vector<RunQuery> queries;
+
+  [[nodiscard]] bool has_checkpoint(const std::string& model) const;
 };
 
 // All data of a page.

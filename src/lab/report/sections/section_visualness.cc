@@ -23,14 +23,9 @@ struct Entry {
 constexpr std::array<std::string_view, BinaryFigures::kNames.size()> kHeadings = {"F1", "precision", "recall",
                                                                                   "accuracy"};
 
-bool is_checkpoint(const LoadedRun& run, const std::string& name) {
-  const auto named = [&](const RunCheckpoint& checkpoint) { return checkpoint.name == name; };
-  return std::ranges::any_of(run.run->info.checkpoints, named);
-}
-
 // Returns a method's series; one that is not a checkpoint of the run has its own name in grey.
 Series series_of(const ReportData& data, const LoadedRun& run, const std::string& name) {
-  if (is_checkpoint(run, name)) return data.series_of(run, name);
+  if (run.has_checkpoint(name)) return data.series_of(run, name);
   Series series = data.series_of(run, "chance");
   series.name = name;
   return series;
@@ -366,7 +361,7 @@ Result<std::string> visualness_section(const ReportData& data, PageBuilder& page
       std::vector<Entry> entries;
       for (const VisualnessResult& result : metrics->results) {
         if (result.dataset != dataset.name) continue;
-        entries.push_back({series_of(data, run, result.model), &result, is_checkpoint(run, result.model)});
+        entries.push_back({series_of(data, run, result.model), &result, run.has_checkpoint(result.model)});
       }
       if (entries.empty()) continue;
       html += fmt::format("<h3>{}</h3>\n<div class=\"panels\">\n{}</div>\n{}", escape_html(dataset.name),
