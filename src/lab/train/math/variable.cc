@@ -413,6 +413,11 @@ Result<Variable> InitializedParameters::take(const std::string& name, const std:
   return Variable(tensor);
 }
 
+bool is_of_text_tower(std::string_view parameter) {
+  return parameter.starts_with("text_model.") || parameter.starts_with("text_projection.") ||
+         parameter == "logit_scale";
+}
+
 torch::Tensor clip_images(const TrainedClip& model, const torch::Tensor& pixels, at::ScalarType dtype,
                           const torch::Tensor& keep) {
   const torch::Tensor places = keep.defined() ? keep.to(at::kCPU).contiguous() : keep;

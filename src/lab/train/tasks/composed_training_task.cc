@@ -20,15 +20,10 @@ namespace {
 namespace fs = std::filesystem;
 using torch::Tensor;
 
-constexpr double kMaxLogScale = 4.605170185988092;  // log(100): CLIP's bound (Radford et al. 2021, 2.5)
 constexpr double kInitialComposerScale = 2.6592600369327780;  // log(1 / 0.07)
 constexpr int64_t kAtOnce = 256;  // queries or images encoded at a time without gradients
 // Bytes of states to read before their pages are released.
 constexpr int64_t kMappedBytes = int64_t{256} << 20;
-
-bool is_of_text_tower(const std::string& name) {
-  return name.starts_with("text_model.") || name.starts_with("text_projection.") || name == "logit_scale";
-}
 
 }  // namespace
 
