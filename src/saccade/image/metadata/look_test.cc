@@ -4,6 +4,8 @@
 #include <cmath>
 #include <filesystem>
 
+#include <gtest/gtest.h>
+
 #include "saccade/core/source_dir.h"
 
 namespace saccade {

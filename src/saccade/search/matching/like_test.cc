@@ -2,6 +2,7 @@
 #include <set>
 
 #include <fmt/format.h>
+#include <gtest/gtest.h>
 
 #include "saccade/collection/test_support.h"
 #include "saccade/core/test_folder.h"
