@@ -40,8 +40,6 @@ RowSets repeated(const RowSets& sets, int64_t count) {
   return all;
 }
 
-}  // namespace
-
 Result<ComposerConfig> composer_config_from_json(const Json& json) {
   ComposerConfig config;
   SACCADE_ASSIGN(config.kind, json_field<std::string>(json, "kind"));
@@ -62,6 +60,8 @@ Result<ComposerConfig> composer_config_from_json(const Json& json) {
   }
   return config;
 }
+
+}  // namespace
 
 Json composer_config_json(const ComposerConfig& config) {
   Json json = {{"model_type", "composer"},
