@@ -19,9 +19,9 @@ Table orders_table(const std::string& dataset, const std::vector<AnswersEntry>& 
       "{}: the first ten hits, ordered by embeddings alone, by keywords alone, by two other ways of fusion, and by "
       "default",
       dataset);
-  table.columns = {text_column("model", "model"),
-                   text_column("queries", "queries"),
-                   text_column("order", "order"),
+  table.columns = {text_column("model"),
+                   text_column("queries"),
+                   text_column("order"),
                    figure_column("nDCG@10", "ndcg"),
                    figure_column("first hit right", "first_right"),
                    figure_column("nDCG@10 of the default less this", "default_leads")};
@@ -46,7 +46,7 @@ Chart reliability_chart(const std::string& dataset, const std::vector<AnswersEnt
   chart.data.name = fmt::format("answers-calibration-{}", dataset);
   chart.data.columns = {text_column("model", "name"), text_column("colour", "series"),
                         number_column("match probability", "promised"), figure_column("right", "value"),
-                        number_column("hits", "hits")};
+                        number_column("hits")};
   for (const AnswersEntry& entry : entries) {
     if (entry.figures->bins.empty()) continue;
     chart.legend.push_back(entry.series);
@@ -68,7 +68,7 @@ Table answers_calibration_table(const std::string& dataset, const std::vector<An
   table.caption = fmt::format(
       "{}: match probabilities; absent: queries for things that are not there, at 10% of false alarms",
       dataset);
-  table.columns = {text_column("model", "model"),
+  table.columns = {text_column("model"),
                    number_column("expected calibration error", "ece"),
                    figure_column("right first hits at 0.5 or above", "first_right_above_half"),
                    figure_column("absent, and told", "absent_named"),
@@ -91,8 +91,8 @@ Table answers_cuts_table(const std::string& dataset, const std::vector<AnswersEn
   table.name = fmt::format("answers-cuts-{}", dataset);
   table.caption =
       fmt::format("{}: hits at or above a cut; recall: of the right hits among the first ten", dataset);
-  table.columns = {text_column("model", "model"), number_column("cut", "cut"), number_column("hits", "hits"),
-                   figure_column("precision", "precision"), figure_column("recall", "recall")};
+  table.columns = {text_column("model"), number_column("cut"), number_column("hits"),
+                   figure_column("precision"), figure_column("recall")};
   for (const AnswersEntry& entry : entries) {
     for (const AnswersFigures::Cut& cut : entry.figures->cuts) {
       const Figure recall{.value = cut.recall};

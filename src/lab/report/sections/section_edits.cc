@@ -21,8 +21,8 @@ Table methods_table(const ReportData& data, const LoadedRun& run, const std::str
   Table table;
   table.name = "edits-" + dataset;
   table.caption = dataset + ": share of queries with a target among the first k, asked by one image or row";
-  table.columns = {text_column("model", "model"), text_column("asked by", "method"),
-                   number_column("queries", "queries"), figure_column("r1", "r1"), figure_column("r5", "r5")};
+  table.columns = {text_column("model"), text_column("asked by", "method"), number_column("queries"),
+                   figure_column("r1"), figure_column("r5")};
   for (const EditsResult& result : metrics.results) {
     if (result.dataset != dataset || result.group.of != "all") continue;
     table.rows.push_back({text_cell(data.series_of(run, result.model).name), text_cell(result.method),
@@ -38,12 +38,12 @@ Table kinds_table(const ReportData& data, const LoadedRun& run, const std::strin
   Table table;
   table.name = "edits-kinds-" + dataset;
   table.caption = dataset + ": generated images by kind of change; cosines are with the true target";
-  table.columns = {text_column("model", "model"),
-                   text_column("kind", "kind"),
-                   number_column("queries", "queries"),
-                   figure_column("r1", "r1"),
-                   figure_column("r5", "r5"),
-                   figure_column("cosine", "cosine"),
+  table.columns = {text_column("model"),
+                   text_column("kind"),
+                   number_column("queries"),
+                   figure_column("r1"),
+                   figure_column("r5"),
+                   figure_column("cosine"),
                    figure_column("the reference's", "reference_cosine")};
   std::vector<const EditsResult*> results;
   for (const EditsResult& result : metrics.results) {
@@ -81,9 +81,9 @@ Table likeness_table(const ReportData& data, const LoadedRun& run, const std::st
       dataset +
       ": how like the true target the generated images are, and the rank correlation of that with what asking by them "
       "gains over the sum of reference and text (1 / rank)";
-  table.columns = {text_column("model", "model"),     number_column("queries", "queries"),
-                   figure_column("cosine", "cosine"), figure_column("the reference's", "reference_cosine"),
-                   figure_column("gain", "gain"),     figure_column("correlation", "correlation")};
+  table.columns = {text_column("model"),    number_column("queries"),
+                   figure_column("cosine"), figure_column("the reference's", "reference_cosine"),
+                   figure_column("gain"),   figure_column("correlation")};
   for (const EditsLikeness& one : metrics.likeness) {
     if (one.dataset != dataset || one.of != "all") continue;
     const Figure* correlation = one.correlation ? &*one.correlation : nullptr;

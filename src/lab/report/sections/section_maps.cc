@@ -102,8 +102,8 @@ Chart map_chart(const Sample& sample, const Matrix<double>& points, const RunIte
   chart.square = true;
   chart.table = false;
   chart.data.name = fmt::format("{}-{}", method, title);
-  chart.data.columns = {text_column("kind", "kind"), text_column("colour", "series"),
-                        text_column("what", "label"), number_column("x", "x"), number_column("y", "y")};
+  chart.data.columns = {text_column("kind"), text_column("colour", "series"), text_column("what", "label"),
+                        number_column("x"), number_column("y")};
   double low = std::numeric_limits<double>::infinity();
   double high = -low;
   const auto images = std::ssize(sample.images);
@@ -169,10 +169,10 @@ Result<std::string> maps_section(const ReportData& data, const RunPageOptions& o
   Table gaps;
   gaps.name = "modality-gap";
   gaps.caption = "The gap between images and texts";
-  gaps.columns = {text_column("dataset", "dataset"),
-                  text_column("model", "model"),
-                  number_column("images", "images"),
-                  number_column("texts", "texts"),
+  gaps.columns = {text_column("dataset"),
+                  text_column("model"),
+                  number_column("images"),
+                  number_column("texts"),
                   number_column("distance of centroids", "distance"),
                   number_column("nearest neighbour of the other kind", "other_kind"),
                   number_column("were they mixed", "other_kind_mixed")};

@@ -28,8 +28,8 @@ Chart calibration_chart(const std::string& dataset, const Kind& kind, const std:
       "where promises come true, both are the same.";
   chart.data.name = fmt::format("calibration-{}-{}", dataset, kind.key);
   chart.data.columns = {text_column("model", "name"), text_column("colour", "series"),
-                        number_column("promised", "promised"), figure_column("came true", "value"),
-                        number_column("hits", "hits")};
+                        number_column("promised"), figure_column("came true", "value"),
+                        number_column("hits")};
   for (const Entry& entry : entries) {
     if (entry.figures->bins.empty()) continue;
     chart.legend.push_back(entry.series);
@@ -50,8 +50,8 @@ Table summary_table(const std::string& dataset, const Kind& kind, const std::vec
       "{}, {}: how well an answer that is there is told from one that is not (AUROC), by "
       "likelihood and by cosine",
       dataset, kind.words);
-  table.columns = {text_column("model", "model"),
-                   number_column("asked", "asked"),
+  table.columns = {text_column("model"),
+                   number_column("asked"),
                    figure_column("first hit right", "first_right"),
                    figure_column("there or not", "found_auroc"),
                    figure_column("by cosine", "cosine_auroc"),
@@ -76,12 +76,12 @@ Table cuts_table(const std::string& dataset, const Kind& kind, const std::vector
       "{}, {}: what a cut shows; found: queries with an answer that show any hit, false found: "
       "queries without one that do",
       dataset, kind.words);
-  table.columns = {text_column("model", "model"),
-                   number_column("cut", "cut"),
-                   number_column("hits", "hits"),
-                   number_column("promised", "promised"),
-                   figure_column("precision", "precision"),
-                   figure_column("found", "found"),
+  table.columns = {text_column("model"),
+                   number_column("cut"),
+                   number_column("hits"),
+                   number_column("promised"),
+                   figure_column("precision"),
+                   figure_column("found"),
                    figure_column("false found", "false_found")};
   for (const Entry& entry : entries) {
     for (const MatchFigures::Cut& cut : entry.figures->cuts) {

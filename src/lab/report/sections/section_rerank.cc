@@ -58,9 +58,12 @@ Table rerank_table(const std::string& dataset, const std::vector<RerankEntry>& e
   table.caption = fmt::format(
       "{}: figures by the number of answers reranked, and the paired difference of R@1 to the first model alone",
       dataset);
-  table.columns = {text_column("model", "model"),      text_column("direction", "direction"),
-                   number_column("depth", "depth"),    figure_column("R@1", "r1"),
-                   figure_column("R@5", "r5"),         figure_column("R@10", "r10"),
+  table.columns = {text_column("model"),
+                   text_column("direction"),
+                   number_column("depth"),
+                   figure_column("R@1", "r1"),
+                   figure_column("R@5", "r5"),
+                   figure_column("R@10", "r10"),
                    figure_column("R@1 gained", "gain")};
   Verdicts verdicts;
   for (const RerankEntry& entry : entries) {
