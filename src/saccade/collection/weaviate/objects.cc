@@ -209,6 +209,12 @@ Result<WholeItem> item_of(const Address& address, std::string_view uuid, const s
   return read().in(fmt::format("object {}", uuid));
 }
 
+Result<WholeItem> item_of(const Address& address, const Json& object) {
+  SACCADE_ASSIGN(const std::string uuid, json_field<std::string>(object, "id"));
+  SACCADE_ASSIGN(const std::string text, json_field<std::string>(member(object, "properties"), "item"));
+  return item_of(address, uuid, text);
+}
+
 Result<std::vector<float>> row_of(const Json& object) {
   SACCADE_ASSIGN(const std::string text, json_field<std::string>(object, "row"));
   SACCADE_ASSIGN(const std::string bytes, decode_base64(text).in("row"));
