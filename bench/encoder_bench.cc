@@ -28,7 +28,6 @@
 #include <random>
 #include <sched.h>
 #include <string>
-#include <string_view>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>

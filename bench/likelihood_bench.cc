@@ -2,7 +2,6 @@
 // plain search (`hits` 160: near-duplicates leave room for copies) and of one with a cut-off (1,000).
 #include <cstdint>
 #include <random>
-#include <vector>
 
 #include <benchmark/benchmark.h>
 

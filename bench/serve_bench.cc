@@ -20,7 +20,6 @@
 #include <cstdlib>
 #include <ctime>
 #include <filesystem>
-#include <random>
 #include <regex>
 #include <string>
 #include <vector>

@@ -4,14 +4,12 @@
 #include <arpa/inet.h>
 #include <array>
 #include <atomic>
-#include <mutex>
 #include <netinet/in.h>
 #include <poll.h>
 #include <string>
 #include <string_view>
 #include <sys/socket.h>
 #include <unistd.h>
-#include <vector>
 
 #include "saccade/serve/http/http_server.h"
 

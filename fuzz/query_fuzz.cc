@@ -6,7 +6,6 @@
 
 #include "saccade/collection/catalog/filter.h"
 #include "saccade/search/query_language.h"
-#include "saccade/text/utf8.h"
 
 #include "fuzz.h"
 #include "mutators.h"

@@ -4,13 +4,11 @@
 #include <algorithm>
 #include <array>
 #include <string_view>
-#include <vector>
 
 #include <fmt/format.h>
 
 #include "saccade/collection/collection_writer.h"
 #include "saccade/core/files/temporary_folder.h"
-#include "saccade/core/rows.h"
 #include "saccade/core/source_dir.h"
 #include "saccade/serve/service.h"
 

@@ -1,5 +1,4 @@
 // Fuzzer of a SentencePiece model file in memory, and of text tokenized by the models that load.
-#include <string_view>
 
 #include "saccade/text/tokenizers/sentencepiece.h"
 

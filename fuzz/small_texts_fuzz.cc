@@ -3,7 +3,6 @@
 #include <array>
 #include <cmath>
 #include <filesystem>
-#include <set>
 #include <string>
 #include <string_view>
 #include <sys/stat.h>

@@ -7,10 +7,8 @@
 
 #include <functional>
 #include <memory>
-#include <stop_token>
 #include <string>
 #include <type_traits>
-#include <utility>
 
 #include <CLI/CLI.hpp>
 

@@ -11,7 +11,6 @@
 #include <sys/ioctl.h>
 #include <thread>
 #include <unistd.h>
-#include <utility>
 
 #include <fmt/format.h>
 #include <spdlog/sinks/stdout_sinks.h>

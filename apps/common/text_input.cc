@@ -9,6 +9,8 @@
 #include <unistd.h>
 #include <utility>
 
+#include "saccade/core/ascii.h"
+
 namespace saccade::app {
 
 namespace {
@@ -76,12 +78,9 @@ Result<std::vector<std::string>> read_texts(const std::filesystem::path& path) {
   }
   if (text.starts_with(kByteOrderMark)) text.erase(0, kByteOrderMark.size());
   std::vector<std::string> texts;
-  for (size_t begin = 0; begin < text.size();) {
-    const size_t end = std::min(text.find('\n', begin), text.size());
-    std::string line = text.substr(begin, end - begin);
-    if (!line.empty() && line.back() == '\r') line.pop_back();
-    texts.push_back(std::move(line));
-    begin = end + 1;
+  for (std::string_view line : Lines(text)) {
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    texts.emplace_back(line);
   }
   if (texts.empty()) return fail(ErrorCode::kBadData, "{} is empty, expected a text a line", name_of(path));
   return texts;

@@ -1,5 +1,4 @@
 // saccade dataset fetch: the images of a table of URLs, downloaded into WebDataset shards.
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>

@@ -5,8 +5,6 @@
 #include <string>
 #include <vector>
 
-#include <fmt/format.h>
-
 #include "lab/eval/advise.h"
 #include "lab/eval/study/leaderboard.h"
 

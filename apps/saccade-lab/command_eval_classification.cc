@@ -1,8 +1,6 @@
 // saccade eval classification: zero-shot classification of images by prompts.
 #include <memory>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include <fmt/format.h>
 

@@ -2,8 +2,6 @@
 #include <cmath>
 #include <memory>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include <fmt/format.h>
 

@@ -1,7 +1,6 @@
 // saccade eval winoground: whether checkpoints tell captions of the same words apart by their pictures.
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include <fmt/format.h>

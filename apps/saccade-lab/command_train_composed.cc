@@ -1,6 +1,5 @@
 // saccade train composed: composers, and encoders for them, from edit queries.
 #include <algorithm>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>

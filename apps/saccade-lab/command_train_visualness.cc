@@ -1,6 +1,5 @@
 // saccade train visualness: a CLIP or a classifier that tells texts that picture something from others.
 #include <cmath>
-#include <filesystem>
 #include <limits>
 #include <memory>
 #include <string>

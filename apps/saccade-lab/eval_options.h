@@ -1,7 +1,6 @@
 // Shared code of the `saccade eval` commands: options, choice of checkpoints, and formats of figures.
 #pragma once
 
-#include <filesystem>
 #include <functional>
 #include <string>
 #include <string_view>

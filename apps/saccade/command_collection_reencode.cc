@@ -1,5 +1,4 @@
 // saccade collection reencode: a collection anew with another encoder, and the switch to it.
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <utility>

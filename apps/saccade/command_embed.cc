@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <atomic>
 #include <filesystem>
-#include <map>
 #include <memory>
 #include <span>
 #include <stop_token>
@@ -20,7 +19,6 @@
 #include "saccade/core/files/output_file.h"
 #include "saccade/core/files/safetensors.h"
 #include "saccade/core/threads.h"
-#include "saccade/image/image_codec.h"
 #include "saccade/image/read_pixels.h"
 
 #include "command_help.h"

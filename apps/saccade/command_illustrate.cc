@@ -21,7 +21,6 @@
 #include "saccade/pages/illustrated_document.h"
 #include "saccade/pages/thumbnail.h"
 #include "saccade/search/illustrate/illustrate.h"
-#include "saccade/search/matching/background.h"
 #include "saccade/search/visualness/sentence_judge.h"
 
 #include "choice.h"

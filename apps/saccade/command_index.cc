@@ -2,9 +2,7 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
-#include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -17,7 +15,6 @@
 #include "saccade/collection/collection_reader.h"
 #include "saccade/collection/ingest/caption_list.h"
 #include "saccade/collection/ingest/ingest.h"
-#include "saccade/collection/ingest/walk.h"
 #include "saccade/core/ascii.h"
 #include "saccade/core/json.h"
 

@@ -1,6 +1,5 @@
 // saccade search: pictures for words, for a picture, or for both; one query, many, or a prompt.
 #include <algorithm>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>

@@ -1,7 +1,6 @@
 // saccade watch: a collection that follows its folders.
 #include <filesystem>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 

@@ -1,7 +1,5 @@
 #include "core_options.h"
 
-#include <utility>
-
 namespace saccade::app {
 
 EngineCoreOptions core_options(const std::filesystem::path& folder, const std::string& checkpoint,

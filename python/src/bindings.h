@@ -4,7 +4,6 @@
 #include <memory>
 #include <nanobind/nanobind.h>
 #include <string>
-#include <utility>
 
 #include "saccade/calibration.h"
 #include "saccade/encoder.h"

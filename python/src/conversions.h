@@ -4,7 +4,6 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <utility>

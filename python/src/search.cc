@@ -1,10 +1,8 @@
-#include <limits>
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <optional>
-#include <span>
 #include <string>
 #include <utility>
 

@@ -6,7 +6,6 @@
 #include <cstring>
 #include <fcntl.h>
 #include <map>
-#include <optional>
 #include <sched.h>
 #include <string>
 #include <sys/mount.h>

@@ -1,7 +1,6 @@
 // Tests of a collection over weeks of use: image metadata, files that are not indexed, duplicates, and
 // folders that change while they are watched.
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <random>
 #include <set>

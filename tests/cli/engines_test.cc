@@ -1,7 +1,6 @@
 // Tests of image generation from the command line. The built program sends requests to a server in this
 // process that speaks OpenAI's API. The images are measured, reported, trained on, and put into a document.
 #include <algorithm>
-#include <map>
 #include <string>
 #include <vector>
 

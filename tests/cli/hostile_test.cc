@@ -2,7 +2,6 @@
 #include <chrono>
 #include <filesystem>
 #include <optional>
-#include <set>
 #include <string>
 
 #include <gmock/gmock.h>

@@ -2,7 +2,6 @@
 // checkpoint of theirs, nor somebody's file of another kind.
 #include <algorithm>
 #include <filesystem>
-#include <iterator>
 #include <set>
 #include <string>
 #include <vector>

@@ -10,6 +10,7 @@
 #include "lab/data/audit_images.h"
 #include "lab/data/edit_queries.h"
 #include "lab/data/readers/reader.h"
+#include "saccade/core/ascii.h"
 #include "saccade/text/utf8.h"
 
 namespace saccade::lab {
@@ -393,15 +394,10 @@ void audit_edits(std::span<const Dataset> datasets, const PictureNames& names, A
 }
 
 std::set<std::string> words_of(const Entry& entry) {
-  std::set<std::string> words;
-  if (entry.captions.empty()) return words;
+  if (entry.captions.empty()) return {};
   const std::string text = plain(entry.captions.front());
-  for (size_t begin = 0; begin < text.size();) {
-    const size_t end = std::min(text.find(' ', begin), text.size());
-    if (end > begin) words.insert(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return words;
+  const std::vector<std::string_view> words = split_ascii(text, " ");
+  return {words.begin(), words.end()};
 }
 
 double overlap(const std::set<std::string>& a, const std::set<std::string>& b) {

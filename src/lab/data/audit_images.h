@@ -6,7 +6,6 @@
 #include <span>
 #include <stop_token>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "lab/data/audit_options.h"

@@ -1,6 +1,5 @@
 #include "lab/data/dataset_json.h"
 
-#include <string>
 #include <utility>
 #include <vector>
 

@@ -4,7 +4,9 @@
 #include <filesystem>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "lab/data/dataset.h"
@@ -38,6 +40,15 @@ inline std::string error_of(const TestFolder& folder, const std::string& name, c
   const auto dataset = read_dataset(*source);
   EXPECT_FALSE(dataset);
   return dataset ? "" : dataset.error().message;
+}
+
+// Returns what a dataset leaves out, each as "1 reason (first example)".
+inline std::vector<std::string> excluded(const Dataset& dataset) {
+  std::vector<std::string> all;
+  for (const Exclusion& exclusion : dataset.excluded) {
+    all.push_back(fmt::format("{} {} ({})", exclusion.count, exclusion.reason, exclusion.examples.front()));
+  }
+  return all;
 }
 
 }  // namespace saccade::lab::test

@@ -168,10 +168,7 @@ Result<RowSets> editor_text_states(EncoderBackend& encoder, std::span<const std:
     }
     return states->text_tokens(read);
   }
-  RowSets sets;
-  SACCADE_ASSIGN(sets.rows, encoder.encode_texts(read));
-  for (int64_t i = 0; i < sets.rows.rows(); ++i) sets.begin.push_back(i + 1);
-  return sets;
+  return one_each(encoder.encode_texts(read));
 }
 
 Status euler_steps(int64_t steps, const CleanPicture& clean, std::span<float> z) {

@@ -2,8 +2,6 @@
 // measurements, and runs that do not fit together.
 #include "lab/eval/advise.h"
 
-#include <cmath>
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

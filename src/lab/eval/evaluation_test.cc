@@ -2,7 +2,6 @@
 #include "lab/eval/evaluation.h"
 
 #include <filesystem>
-#include <fstream>
 #include <functional>
 
 #include <gmock/gmock.h>

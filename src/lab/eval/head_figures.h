@@ -6,9 +6,7 @@
 // so that nobody picks the one of six that happens to differ significantly.
 #pragma once
 
-#include <cstdint>
 #include <string>
-#include <vector>
 
 #include "lab/eval/figures/sample.h"
 #include "lab/eval/head_metrics.h"

@@ -246,26 +246,14 @@ class Measurement {
   }
 
   Result<EmbeddedRows> encode_pixels(MatrixView<const float> pixels) {
-    if (LateInteraction* late = encoder_.late_interaction()) {
-      SACCADE_ASSIGN(RowSets sets, late->encode_image_rows(pixels));
-      return EmbeddedRows{std::move(sets), true, {}};
-    }
-    SACCADE_ASSIGN(Matrix<float> rows, encoder_.encode_images(pixels));
-    return single(std::move(rows));
+    SACCADE_ASSIGN(RowSets sets, result_.late ? encoder_.late_interaction()->encode_image_rows(pixels)
+                                              : one_each(encoder_.encode_images(pixels)));
+    return EmbeddedRows{std::move(sets), result_.late, {}};
   }
   Result<EmbeddedRows> encode_texts(std::span<const TokenizedText> texts) {
-    if (LateInteraction* late = encoder_.late_interaction()) {
-      SACCADE_ASSIGN(RowSets sets, late->encode_text_rows(texts));
-      return EmbeddedRows{std::move(sets), true, {}};
-    }
-    SACCADE_ASSIGN(Matrix<float> rows, encoder_.encode_texts(texts));
-    return single(std::move(rows));
-  }
-  static EmbeddedRows single(Matrix<float> rows) {
-    EmbeddedRows result;
-    for (int64_t i = 0; i < rows.rows(); ++i) result.sets.begin.push_back(i + 1);
-    result.sets.rows = std::move(rows);
-    return result;
+    SACCADE_ASSIGN(RowSets sets, result_.late ? encoder_.late_interaction()->encode_text_rows(texts)
+                                              : one_each(encoder_.encode_texts(texts)));
+    return EmbeddedRows{std::move(sets), result_.late, {}};
   }
   std::vector<TokenizedText> tokenize(size_t first, size_t count) const {
     std::vector<TokenizedText> texts;

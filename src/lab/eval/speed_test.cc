@@ -3,7 +3,6 @@
 
 #include <cmath>
 #include <memory>
-#include <utility>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -4,7 +4,6 @@
 #include <array>
 #include <atomic>
 #include <chrono>
-#include <map>
 #include <mutex>
 #include <numeric>
 #include <optional>

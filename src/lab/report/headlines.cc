@@ -179,11 +179,6 @@ Series headline_series(const ReportData& data, const LoadedRun& run, const Headl
   return series;
 }
 
-bool has_checkpoint(const LoadedRun& run, const std::string& model) {
-  return std::ranges::any_of(run.run->info.checkpoints,
-                             [&](const RunCheckpoint& checkpoint) { return checkpoint.name == model; });
-}
-
 void rank_models(HeadlineColumn& column) {
   for (Headline& one : column.models) {
     double better = 0;
@@ -235,7 +230,7 @@ std::vector<HeadlineColumn> headlines(const ReportData& data) {
     std::vector<std::string> keys;
     for (const LoadedRun& run : data.runs) {
       for (const HeadlineValue& value : figure.values(run.metrics)) {
-        if (!has_checkpoint(run, value.model) || !std::isfinite(value.figure.value)) continue;
+        if (!run.has_checkpoint(value.model) || !std::isfinite(value.figure.value)) continue;
         const std::string key = comparability(run.run->info, value.dataset);
         const auto found = std::ranges::find(keys, key);
         const auto at = static_cast<size_t>(found - keys.begin());

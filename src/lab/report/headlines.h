@@ -1,7 +1,6 @@
 // The headline figure of each study and dataset: what the table that opens a report compares.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
 

@@ -1,10 +1,8 @@
 #include "lab/report/headlines.h"
 
-#include <cmath>
 #include <string>
 #include <vector>
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "saccade/core/test_folder.h"

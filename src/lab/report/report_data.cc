@@ -1,7 +1,6 @@
 #include "lab/report/report_data.h"
 
 #include <algorithm>
-#include <cmath>
 #include <mutex>
 #include <set>
 
@@ -98,9 +97,19 @@ Result<ReportData> load_report_data(std::span<const ReportFolder> folders) {
   return data;
 }
 
+bool LoadedRun::has_checkpoint(const std::string& model) const {
+  return std::ranges::any_of(run->info.checkpoints,
+                             [&](const RunCheckpoint& checkpoint) { return checkpoint.name == model; });
+}
+
 Series ReportData::series_of(const LoadedRun& run, const std::string& model) const {
   const auto found = series.find({&run, model});
   return found == series.end() ? Series{model, kChanceColour} : found->second;
+}
+
+std::string tile_html(const Thumbnail& thumbnail, const std::string& id) {
+  return fmt::format("<div class=\"thumb {}\" title=\"{}\">{}</div>", thumbnail.background, escape_html(id),
+                     picture_html(thumbnail, id));
 }
 
 std::string_view direction_words(Direction direction) {

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <array>
-#include <cstdint>
 #include <map>
 #include <span>
 #include <stop_token>
@@ -43,6 +42,8 @@ struct LoadedRun {
   RunMetrics metrics;
   std::map<std::string, RunItems> items;
   std::vector<RunQuery> queries;
+
+  [[nodiscard]] bool has_checkpoint(const std::string& model) const;
 };
 
 // All data of a page.
@@ -76,6 +77,8 @@ class PictureShelf {
   std::vector<Thumbnail> thumbnails_;
 };
 
+// Returns the tile of an image, with its id as its title.
+std::string tile_html(const Thumbnail& thumbnail, const std::string& id);
 // Returns "text \u2192 image" or its reverse.
 std::string_view direction_words(Direction direction);
 // Returns the first `characters` of a text, with "..." if it was cut.

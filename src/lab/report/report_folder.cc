@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "saccade/core/ascii.h"
 #include "saccade/core/files/files.h"
 
 namespace saccade::lab {
@@ -19,15 +20,11 @@ Result<ReportFolder> read_report_folder(const std::filesystem::path& folder) {
   }
   SACCADE_ASSIGN(const std::string text, read_file(lines));
   int64_t number = 0;
-  for (size_t at = 0; at < text.size();) {
-    const size_t end = std::min(text.find('\n', at), text.size());
+  for (const std::string_view line : Lines(text)) {
     ++number;
-    if (end > at) {
-      SACCADE_ASSIGN(Json line, parse_json(std::string_view(text).substr(at, end - at))
-                                    .in(fmt::format("{}: line {}", lines.string(), number)));
-      result.evaluations.push_back(std::move(line));
-    }
-    at = end + 1;
+    if (line.empty()) continue;
+    SACCADE_ASSIGN(result.evaluations.emplace_back(),
+                   parse_json(line).in(fmt::format("{}: line {}", lines.string(), number)));
   }
   return result;
 }

@@ -1,7 +1,6 @@
 #include "lab/report/run_page.h"
 
 #include <array>
-#include <utility>
 
 #include <fmt/format.h>
 

@@ -1,8 +1,6 @@
 #include "lab/report/run_page.h"
 
-#include <cmath>
 #include <filesystem>
-#include <fstream>
 #include <limits>
 #include <string>
 #include <unistd.h>
@@ -85,7 +83,7 @@ TEST(ReportTable, TextIsEscapedAndSavedAsItIs) {
   Table table;
   table.name = "a/b <c>..";
   table.caption = "<i>";
-  table.columns = {text_column("<b>", "text"), figure_column("x", "x")};
+  table.columns = {text_column("<b>", "text"), figure_column("x")};
   table.rows.push_back({text_cell("=1+1</script>"), figure_cell(1, kNaN, 2, Unit::kNumber)});
   const std::string html = table_html(table);
   EXPECT_THAT(html, HasSubstr("&lt;b&gt;"));
@@ -108,7 +106,7 @@ TEST(ReportTable, VerdictsNameTheBetter) {
       all.add(&difference, "<a>", "b", lower);
       table.rows.push_back({text_cell("row")});
     }
-    table.columns = {text_column("row", "row")};
+    table.columns = {text_column("row")};
     RunInfo info;
     info.resamples = resamples;
     all.finish(table, info);
@@ -153,7 +151,7 @@ TEST(PageBuilder, WithoutChartsThereAreTables) {
   chart.spec = {{"mark", "line"}};
   chart.legend = {{"model </script>", 1}};
   chart.data.name = "curve";
-  chart.data.columns = {number_column("n", "n")};
+  chart.data.columns = {number_column("n")};
   chart.data.rows.push_back({number_cell(4)});
   PageBuilder plain(false);
   const std::string without = plain.chart(chart);

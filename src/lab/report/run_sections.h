@@ -3,12 +3,16 @@
 
 #include <stop_token>
 #include <string>
+#include <variant>
+
+#include <fmt/format.h>
 
 #include "lab/eval/study/leaderboard.h"
 #include "lab/report/page_builder.h"
 #include "lab/report/report_data.h"
 #include "saccade/core/error.h"
 #include "saccade/core/threads.h"
+#include "saccade/pages/html.h"
 #include "saccade/progress.h"
 
 namespace saccade::lab {
@@ -43,5 +47,21 @@ Result<std::string> maps_section(const ReportData& data, const RunPageOptions& o
                                  ThreadPool& pool, const ProgressCallback& progress,
                                  const std::stop_token& stop);
 std::string training_section(const ReportData& data, PageBuilder& page);
+
+// Returns part(run, metrics, dataset's name) for every dataset of the runs with these metrics, under its name.
+// Datasets whose part is empty are left out.
+template <typename Metrics, typename Part>
+std::string dataset_parts(const ReportData& data, const Part& part) {
+  std::string html;
+  for (const LoadedRun& run : data.runs) {
+    const auto* metrics = std::get_if<Metrics>(&run.metrics);
+    if (metrics == nullptr) continue;
+    for (const RunDataset& dataset : run.run->info.datasets) {
+      const std::string own = part(run, *metrics, dataset.name);
+      if (!own.empty()) html += fmt::format("<h3>{}</h3>\n{}", escape_html(dataset.name), own);
+    }
+  }
+  return html;
+}
 
 }  // namespace saccade::lab

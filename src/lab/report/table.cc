@@ -32,16 +32,17 @@ std::string plain_name(std::string_view name) {
 
 }  // namespace
 
-Column text_column(std::string heading, std::string key) {
-  return Column{std::move(heading), {std::move(key)}, false};
+Column text_column(const std::string& heading, const std::string& key) {
+  return Column{heading, {key.empty() ? heading : key}, false};
 }
 
-Column number_column(std::string heading, std::string key) {
-  return Column{std::move(heading), {std::move(key)}, true};
+Column number_column(const std::string& heading, const std::string& key) {
+  return Column{heading, {key.empty() ? heading : key}, true};
 }
 
-Column figure_column(std::string heading, const std::string& key) {
-  return Column{std::move(heading), {key, key + "_low", key + "_high"}, true};
+Column figure_column(const std::string& heading, const std::string& key) {
+  const std::string& saved = key.empty() ? heading : key;
+  return Column{heading, {saved, saved + "_low", saved + "_high"}, true};
 }
 
 Cell text_cell(std::string_view text) {

@@ -18,9 +18,10 @@ struct Column {
   std::vector<std::string> keys;
   bool number = true;  // set flush right
 };
-Column text_column(std::string heading, std::string key);
-Column number_column(std::string heading, std::string key);
-Column figure_column(std::string heading, const std::string& key);  // key, key_low, key_high
+// key: of the saved file; empty takes the heading.
+Column text_column(const std::string& heading, const std::string& key = "");
+Column number_column(const std::string& heading, const std::string& key = "");
+Column figure_column(const std::string& heading, const std::string& key = "");  // key, key_low, key_high
 
 struct Cell {
   std::string html;

@@ -2,7 +2,6 @@
 
 #include <cmath>
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 namespace saccade::lab {
@@ -12,7 +11,7 @@ Table sample() {
   Table table;
   table.name = "result";
   table.caption = "50% of <all> & more";
-  table.columns = {text_column("model_a | b", "model"), figure_column("R@1", "r1"), number_column("n", "n")};
+  table.columns = {text_column("model_a | b", "model"), figure_column("R@1", "r1"), number_column("n")};
   Cell best = figure_cell(0.5, 0.25, 0.75, Unit::kShare);
   best.html = "<b>0.500</b> <small>[0.250, 0.750]</small>";
   table.rows.push_back({text_cell("=a&b_\"c\""), best, count_cell(1234)});

@@ -33,7 +33,7 @@ void Verdicts::add(const Difference* difference, std::string a, std::string b, b
 void Verdicts::finish(Table& table, const RunInfo& info) const {
   table.columns.push_back(number_column("p", "p_value"));
   table.columns.push_back(number_column("p, Holm", "p_holm"));
-  table.columns.push_back(text_column("verdict", "verdict"));
+  table.columns.push_back(text_column("verdict"));
   std::vector<double> p_values;
   for (const Comparison& each : comparisons_) p_values.push_back(each.p);
   const std::vector<double> adjusted = holm_adjusted(p_values);

@@ -1,7 +1,5 @@
 #include "lab/train/composer_file.h"
 
-#include <vector>
-
 #include "lab/train/math/initial_weights.h"
 #include "saccade/core/files/files.h"
 #include "saccade/core/files/safetensors.h"

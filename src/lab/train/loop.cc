@@ -4,7 +4,6 @@
 #include <chrono>
 #include <cmath>
 #include <utility>
-#include <vector>
 
 #include <fmt/format.h>
 
@@ -147,13 +146,13 @@ Result<TrainingOutcome> TrainingLoop::run(const ProgressCallback& progress, std:
   if (options_.steps == 0) SACCADE_TRY(evaluate());
   if (stop.stop_requested()) SACCADE_TRY(save());
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - started;
-  return TrainingOutcome{.steps = step_,
-                         .resumed_from = first_step,
-                         .finished = is_done(),
-                         .last_loss = mean_loss_,
-                         .best = best_,
-                         .best_step = best_step_,
-                         .steps_per_second = static_cast<double>(step_ - first_step) / seconds.count()};
+  return TrainingOutcome{{.steps = step_,
+                          .resumed_from = first_step,
+                          .finished = is_done(),
+                          .last_loss = mean_loss_,
+                          .best_step = best_step_},
+                         best_,
+                         static_cast<double>(step_ - first_step) / seconds.count()};
 }
 
 std::future<Result<StepLosses>> TrainingLoop::prepare(int64_t step) {

@@ -28,6 +28,7 @@
 #include "lab/train/math/variable.h"
 #include "lab/train/options/loop_options.h"
 #include "lab/train/training_folder.h"
+#include "lab/train/training_summary.h"
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
 #include "saccade/progress.h"
@@ -67,13 +68,8 @@ class TrainingTask {
   [[nodiscard]] virtual Status write_model(const std::filesystem::path& folder) const = 0;
 };
 
-struct TrainingOutcome {
-  int64_t steps = 0;         // done in all
-  int64_t resumed_from = 0;  // number of steps by earlier calls
-  bool finished = false;     // all steps are done, or patience came to its end
-  double last_loss = 0;
-  Json best;  // "held_out" of the checkpoint in model/
-  int64_t best_step = 0;
+struct TrainingOutcome : TrainingSummary {
+  Json best;                    // "held_out" of the checkpoint in model/
   double steps_per_second = 0;  // rate of this call
 };
 

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <torch/optim.h>
 
+#include "lab/eval/retrieval/one_caption.h"
 #include "lab/train/math/adamw.h"
 #include "lab/train/math/objective.h"
 #include "lab/train/math/test_graph.h"
@@ -17,7 +18,7 @@
 #include "saccade/core/files/safetensors.h"
 #include "saccade/core/json.h"
 #include "saccade/core/source_dir.h"
-#include "saccade/model/conform/conform.h"
+#include "saccade/model/encoder_backend.h"
 
 namespace saccade::lab {
 namespace {
@@ -34,6 +35,17 @@ double max_difference(const Tensor& a, const Tensor& b) {
 
 fs::path golden(const std::string& name) {
   return fs::path(test::kSourceDir) / "tests/golden" / name;
+}
+
+// Returns the recall that a trained checkpoint has on a held-out set.
+Result<OneCaptionRecall> one_caption_recall(EncoderBackend& encoder, const DatasetSource& source,
+                                            ThreadPool& pool) {
+  SACCADE_ASSIGN(const OneCaptionSet set,
+                 load_one_caption_set(source, encoder.preprocessing(), *encoder.tokenizer(),
+                                      encoder.info().context, pool));
+  SACCADE_ASSIGN(const Matrix<float> images, encoder.encode_images(set.pixels.view()));
+  SACCADE_ASSIGN(const Matrix<float> texts, encoder.encode_texts(set.texts));
+  return score_one_caption(set, images.view(), texts.view(), pool);
 }
 
 TEST(InfoNce, LossAndGradientsAreTheReferences) {

@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <string_view>
 
 #include "lab/train/math/variable.h"
 #include "saccade/core/error.h"

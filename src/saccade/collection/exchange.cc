@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <condition_variable>
 #include <deque>
 #include <exception>
@@ -21,7 +20,6 @@
 #include "saccade/collection/catalog/store.h"
 #include "saccade/collection/catalog/words/word_index.h"
 #include "saccade/collection/ingest/ingest_decide.h"
-#include "saccade/collection/ingest/ingest_prepare.h"
 #include "saccade/collection/weaviate/address.h"
 #include "saccade/core/ascii.h"
 #include "saccade/core/files/files.h"

@@ -17,7 +17,6 @@
 #include <filesystem>
 #include <optional>
 #include <stop_token>
-#include <string>
 #include <vector>
 
 #include "saccade/collection/collection_reader.h"

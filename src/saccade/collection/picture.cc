@@ -1,6 +1,5 @@
 #include "saccade/collection/picture.h"
 
-#include <algorithm>
 #include <cmath>
 
 namespace saccade {

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "saccade/core/ascii.h"
 #include "saccade/core/files/files.h"
 
 namespace saccade {
@@ -51,31 +52,28 @@ struct Gazetteer::State {
   Status load() {
     SACCADE_ASSIGN(text, read_file(file, int64_t{256} << 20));
     int64_t number = 0;
-    for (size_t begin = 0; begin < text.size(); ++number) {
-      const size_t end = std::min(text.find('\n', begin), text.size());
-      const std::string_view line = std::string_view(text).substr(begin, end - begin);
-      if (!line.empty() && line.front() != '#') {
-        Town town;
-        const char* at = line.data();
-        const char* const last = line.data() + line.size();
-        const auto number_then_tab = [&](float& value) {
-          const auto [behind, error] = std::from_chars(at, last, value);
-          if (error != std::errc() || behind == last || *behind != '\t') return false;
-          at = behind + 1;
-          return true;
-        };
-        if (!number_then_tab(town.latitude) || !number_then_tab(town.longitude) ||
-            !(std::abs(town.latitude) <= 90) || !(std::abs(town.longitude) <= 180)) {
-          return fail(ErrorCode::kBadData,
-                      "{}: line {}: expected a latitude, a longitude and a name with tabs between",
-                      file.string(), number + 1);
-        }
-        town.name = static_cast<uint32_t>(at - text.data());
-        cells[cell_of(static_cast<int>(std::floor(town.latitude)),
-                      static_cast<int>(std::floor(town.longitude)))]
-            .push_back(town);
+    for (const std::string_view line : Lines(text)) {
+      ++number;
+      if (line.empty() || line.front() == '#') continue;
+      Town town;
+      const char* at = line.data();
+      const char* const last = line.data() + line.size();
+      const auto number_then_tab = [&](float& value) {
+        const auto [behind, error] = std::from_chars(at, last, value);
+        if (error != std::errc() || behind == last || *behind != '\t') return false;
+        at = behind + 1;
+        return true;
+      };
+      if (!number_then_tab(town.latitude) || !number_then_tab(town.longitude) ||
+          !(std::abs(town.latitude) <= 90) || !(std::abs(town.longitude) <= 180)) {
+        return fail(ErrorCode::kBadData,
+                    "{}: line {}: expected a latitude, a longitude and a name with tabs between",
+                    file.string(), number);
       }
-      begin = end + 1;
+      town.name = static_cast<uint32_t>(at - text.data());
+      cells[cell_of(static_cast<int>(std::floor(town.latitude)),
+                    static_cast<int>(std::floor(town.longitude)))]
+          .push_back(town);
     }
     return {};
   }

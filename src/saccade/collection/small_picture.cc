@@ -6,7 +6,6 @@
 
 #include "saccade/collection/picture.h"
 #include "saccade/image/decode/webp.h"
-#include "saccade/image/preprocess.h"
 
 namespace saccade {
 namespace {

@@ -66,11 +66,9 @@ class Verifier {
   Status check_pages(Database& database) {
     const auto check = [&]() -> Status {
       SACCADE_ASSIGN(Statement statement, database.prepare("PRAGMA integrity_check(100)"));
-      for (;;) {
-        SACCADE_ASSIGN(const bool row, statement.step());
-        if (!row) return {};
+      return statement.for_each([&] {
         if (statement.text(0) != "ok") problem("catalog", statement.text(0), true);
-      }
+      });
     };
     if (auto status = check(); !status) problem("catalog", status.error().message, true);
     return stopped();

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <iterator>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -60,6 +61,32 @@ inline std::vector<std::string_view> split_ascii(std::string_view text,
 }
 // The views would outlive the text.
 std::vector<std::string_view> split_ascii(std::string&& text, std::string_view space = kAsciiSpace) = delete;
+
+// Range of the lines of a text, without their line feeds. A line feed at the end begins no further line. The text must
+// outlive the range.
+class Lines {
+ public:
+  class Iterator {
+   public:
+    constexpr explicit Iterator(std::string_view rest) : rest_(rest) {}
+    constexpr std::string_view operator*() const { return rest_.substr(0, rest_.find('\n')); }
+    constexpr Iterator& operator++() {
+      rest_.remove_prefix(std::min((**this).size() + 1, rest_.size()));
+      return *this;
+    }
+    constexpr bool operator==(std::default_sentinel_t /*end*/) const { return rest_.empty(); }
+
+   private:
+    std::string_view rest_;
+  };
+  constexpr explicit Lines(std::string_view text) : text_(text) {}
+  explicit Lines(std::string&& text) = delete;
+  [[nodiscard]] constexpr Iterator begin() const { return Iterator(text_); }
+  [[nodiscard]] static constexpr std::default_sentinel_t end() { return {}; }
+
+ private:
+  std::string_view text_;
+};
 
 // Returns the value of a hexadecimal digit; -1 for any other character.
 constexpr int hex_digit(char c) {

@@ -45,6 +45,19 @@ TEST(Ascii, Splits) {
   EXPECT_EQ(split_ascii(std::string_view("a b;;c;"), ";"), (Parts{"a b", "c"}));
 }
 
+TEST(Ascii, Lines) {
+  const auto lines = [](std::string_view text) {
+    std::vector<std::string_view> all;
+    for (const std::string_view line : Lines(text)) all.push_back(line);
+    return all;
+  };
+  using Parts = std::vector<std::string_view>;
+  EXPECT_EQ(lines(""), Parts());
+  EXPECT_EQ(lines("a\r\n\nb"), (Parts{"a\r", "", "b"}));
+  EXPECT_EQ(lines("a\n"), Parts{"a"});
+  EXPECT_EQ(lines("\n\n"), (Parts{"", ""}));
+}
+
 TEST(Ascii, PercentEscapes) {
   EXPECT_EQ(percent_encoded("refs/pr/1 \xC3\xA4~"), "refs%2Fpr%2F1%20%C3%A4~");
   EXPECT_EQ(percent_encoded("a/b c", "/"), "a/b%20c");

@@ -5,7 +5,6 @@
 #include <cstdlib>
 #include <functional>
 #include <new>
-#include <numeric>
 #include <stdexcept>
 #include <thread>
 #include <vector>

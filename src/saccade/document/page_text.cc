@@ -280,10 +280,8 @@ Result<std::vector<TextPage>> parse_bbox_layout(std::string_view text) {
   const auto wrong = [](std::string_view line) {
     return fail(ErrorCode::kBadData, "pdftotext wrote {} where it does not belong", line.substr(0, 80));
   };
-  for (size_t at = 0; at < text.size();) {
-    const size_t end = std::min(text.find('\n', at), text.size());
-    const std::string_view line = trim_ascii(text.substr(at, end - at));
-    at = end + 1;
+  for (const std::string_view whole : Lines(text)) {
+    const std::string_view line = trim_ascii(whole);
     if (line.starts_with("<page ")) {
       pages.emplace_back();
     } else if (line.starts_with("<block ")) {

@@ -22,16 +22,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::vector<std::string_view> lines_of(std::string_view text) {
-  std::vector<std::string_view> lines;
-  while (!text.empty()) {
-    const size_t end = std::min(text.find('\n'), text.size());
-    lines.push_back(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-  return lines;
-}
-
 std::optional<int64_t> number_in(std::string_view text) {
   int64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -51,7 +41,7 @@ struct Placed {
 
 std::vector<Placed> parse_list(std::string_view text) {
   std::vector<Placed> list;
-  for (const std::string_view line : lines_of(text)) {
+  for (const std::string_view line : Lines(text)) {
     const std::vector<std::string_view> fields = split_ascii(line, " ");
     if (fields.size() < 11) continue;
     const auto page = number_in(fields[0]);
@@ -162,7 +152,7 @@ class PdfReader {
     }
     // The last of several lines states the reason.
     std::string last;
-    for (const std::string_view line : lines_of(said)) {
+    for (const std::string_view line : Lines(said)) {
       if (!line.empty()) last = line.substr(0, 200);
     }
     for (char& c : last) {
@@ -176,7 +166,7 @@ class PdfReader {
     SACCADE_ASSIGN(const ProcessOutcome info, run(programs_.info_, {file_.string()}));
     if (info.code != 0) return refused("pdfinfo", info);
     std::optional<int64_t> pages;
-    for (const std::string_view line : lines_of(info.out)) {
+    for (const std::string_view line : Lines(info.out)) {
       const std::vector<std::string_view> fields = split_ascii(line, " ");
       if (fields.size() == 2 && fields[0] == "Pages:") pages = number_in(fields[1]);
     }

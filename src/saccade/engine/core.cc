@@ -25,7 +25,6 @@
 #include "saccade/search/change_text.h"
 #include "saccade/search/composed/collection_composer.h"
 #include "saccade/search/listing.h"
-#include "saccade/search/query_language.h"
 
 namespace saccade {
 namespace {
@@ -155,8 +154,7 @@ Result<SearchAnswer> finish(const CollectionReader& collection, const EngineEnco
   return answer;
 }
 
-}  // namespace
-
+// Errors of late_settings, for choices that the encoder does not allow.
 Result<IngestSettings> new_collection_settings(const CollectionChoices& choices, EncoderBackend& encoder) {
   IngestSettings settings;
   settings.apply_orientation = !choices.as_stored.value_or(false);
@@ -171,6 +169,8 @@ Result<IngestSettings> new_collection_settings(const CollectionChoices& choices,
                                     .in(choices.late_precision ? "--rows-precision" : "--pool-rows"));
   return settings;
 }
+
+}  // namespace
 
 void note_of_loaded(const LoadedEncoder& loaded, const NoteCallback& note) {
   if (!note) return;

@@ -49,9 +49,6 @@ struct CollectionChoices {
   std::optional<int64_t> late_pool;            // patches that one of these stands for
 };
 
-// Returns the settings of a new collection. Errors of late_settings, for choices that the encoder does not allow.
-Result<IngestSettings> new_collection_settings(const CollectionChoices& choices, EncoderBackend& encoder);
-
 // An encoder as searches and indexing use it. Copies share the model.
 struct EngineEncoder {
   std::shared_ptr<EncoderBackend> backend;

@@ -1,7 +1,6 @@
 // Test hub on loopback with configurable failures.
 #pragma once
 
-#include <cstdint>
 #include <functional>
 #include <map>
 #include <mutex>

@@ -1,7 +1,6 @@
 #include "saccade/image/icc_profile.h"
 
 #include <algorithm>
-#include <cstdint>
 #include <optional>
 #include <string_view>
 

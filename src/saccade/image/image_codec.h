@@ -7,7 +7,6 @@
 #include <span>
 #include <stop_token>
 #include <string>
-#include <vector>
 
 #include "saccade/core/error.h"
 #include "saccade/image.h"

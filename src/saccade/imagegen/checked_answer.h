@@ -2,7 +2,6 @@
 // under limits.
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <string_view>
 

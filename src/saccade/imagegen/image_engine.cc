@@ -7,16 +7,6 @@ namespace {
 
 constexpr int kMostSide = 8192;
 
-}  // namespace
-
-std::span<const EnumName<EngineKind>> enum_names(EngineKind) {
-  static constexpr std::array<EnumName<EngineKind>, 3> kWords{
-      {{EngineKind::kOpenAi, "openai", "the API of OpenAI's images, and servers that speak it"},
-       {EngineKind::kAutomatic1111, "automatic1111", "the API of AUTOMATIC1111's web UI and of Forge"},
-       {EngineKind::kComfyUi, "comfyui", "ComfyUI's API, with a workflow"}}};
-  return kWords;
-}
-
 std::string default_endpoint(EngineKind kind) {
   switch (kind) {
     case EngineKind::kOpenAi:
@@ -27,6 +17,16 @@ std::string default_endpoint(EngineKind kind) {
       return "http://127.0.0.1:8188";
   }
   return {};
+}
+
+}  // namespace
+
+std::span<const EnumName<EngineKind>> enum_names(EngineKind) {
+  static constexpr std::array<EnumName<EngineKind>, 3> kWords{
+      {{EngineKind::kOpenAi, "openai", "the API of OpenAI's images, and servers that speak it"},
+       {EngineKind::kAutomatic1111, "automatic1111", "the API of AUTOMATIC1111's web UI and of Forge"},
+       {EngineKind::kComfyUi, "comfyui", "ComfyUI's API, with a workflow"}}};
+  return kWords;
 }
 
 std::string engine_key(EngineKind kind, const std::string& endpoint, const hub::Environment& environment) {

@@ -66,7 +66,7 @@ std::span<const EnumName<EngineKind>> enum_names(EngineKind);  // "openai", "aut
 
 struct ImageEngineOptions {
   EngineKind kind = EngineKind::kOpenAi;
-  std::string endpoint;  // empty: where such an engine usually is (default_endpoint)
+  std::string endpoint;  // empty: where such an engine usually is
   std::string key;       // as of engine_key(); never part of a message
   std::string model;     // by the engine's own name for it
   int width = 0;         // 0: the engine's own choice
@@ -83,8 +83,6 @@ struct ImageEngineOptions {
   std::filesystem::path certificates;  // empty: the system's
 };
 
-// Returns the default address of an engine of this kind.
-std::string default_endpoint(EngineKind kind);
 // Returns SACCADE_ENGINE_KEY, or for OpenAI's own address also OPENAI_API_KEY. Empty if not set.
 std::string engine_key(EngineKind kind, const std::string& endpoint, const hub::Environment& environment);
 

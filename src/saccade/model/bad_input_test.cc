@@ -1,7 +1,6 @@
 // Tests of invalid checkpoints and texts over all families: each must be a descriptive error, never a
 // different embedding.
 #include <cmath>
-#include <set>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

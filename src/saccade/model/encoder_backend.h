@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "saccade/core/error.h"
@@ -34,6 +35,13 @@ struct RowSets {
   Matrix<float> rows;
   std::vector<int64_t> begin = {0};  // one more than there are items
 };
+// Returns the rows as sets of one row each; passes an error on.
+inline Result<RowSets> one_each(Result<Matrix<float>> rows) {
+  if (!rows) return fail(std::move(rows).error());
+  RowSets sets{.rows = *std::move(rows)};
+  for (int64_t i = 0; i < sets.rows.rows(); ++i) sets.begin.push_back(i + 1);
+  return sets;
+}
 
 // Capability of encoders that give an item many rows, each of length 1. An item's score for a query is a sum
 // over the query's rows: each adds its largest dot product with one of the item's rows (MaxSim).

@@ -188,5 +188,17 @@ Status check_bert_ids(const Json& section, const char* where, const Tokenizer* t
 
 // Copies the contents of both into an outline.
 void fill_outline(const EncoderInfo& info, const Preprocessing& preprocessing, CheckpointOutline& outline);
+// Fills an outline from a family's config. set_shape(config, info) fills in the fields that follow from the config
+// alone; load_pictures(checkpoint, info) returns the preprocessing.
+template <typename Config, typename SetShape, typename LoadPictures>
+Status outline_from(const Result<Config>& config, const Checkpoint& checkpoint, const SetShape& set_shape,
+                    const LoadPictures& load_pictures, CheckpointOutline& outline) {
+  if (!config) return fail(config.error());
+  EncoderInfo info;
+  set_shape(*config, info);
+  SACCADE_ASSIGN(const Preprocessing preprocessing, load_pictures(checkpoint, info));
+  fill_outline(info, preprocessing, outline);
+  return {};
+}
 
 }  // namespace saccade

@@ -1,7 +1,5 @@
 // Tests of the CLIP family: the reference's outputs, and checkpoints with many kinds of errors.
 #include <cmath>
-#include <fstream>
-#include <numeric>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

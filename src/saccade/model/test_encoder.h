@@ -6,9 +6,6 @@
 #include <functional>
 #include <span>
 #include <string>
-#include <vector>
-
-#include <fmt/format.h>
 
 #include "saccade/image/image_codec.h"
 #include "saccade/model/encoder_backend.h"

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "saccade/nn/operations.h"
-#include "saccade/nn/workers.h"
 #include "saccade/nn/workspace.h"
 
 namespace saccade::nn {
@@ -64,15 +63,9 @@ AttentionGradient attention_gradient(const Tensor& query, const Tensor& key, con
       }
     }
   };
-  const auto some = [&](int64_t first, int64_t last) {
+  split(workspace, batch * heads, 1, [&](int64_t first, int64_t last) {
     for (int64_t pair = first; pair < last; ++pair) one_head(pair / heads, pair % heads);
-  };
-  if (workspace != nullptr) {
-    workspace->workers().split(batch * heads, 1,
-                               [&](int64_t first, int64_t last, int) { some(first, last); });
-  } else {
-    some(0, batch * heads);
-  }
+  });
   return result;
 }
 

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <stdexcept>
 #include <string_view>
-#include <vector>
 
 #include <fmt/format.h>
 
@@ -15,15 +14,6 @@ namespace saccade::nn {
 namespace {
 
 constexpr int64_t kGrain = 1 << 14;  // values that are worth waking a thread for
-
-template <typename Body>
-void split(Workspace* workspace, int64_t count, int64_t grain, const Body& body) {
-  if (workspace != nullptr) {
-    workspace->workers().split(count, grain, [&](int64_t first, int64_t last, int) { body(first, last); });
-  } else if (count > 0) {
-    body(int64_t{0}, count);
-  }
-}
 
 Tensor plain(const Tensor& x) {
   return x.to(DType::kF32).contiguous();
@@ -146,29 +136,8 @@ struct VectorKernels {
   void (*norm_back)(const NormGradientTask& task, int64_t first, int64_t last);
 };
 
-void activate_portable(Activation activation, const float* x, const float* gradient, int64_t count,
-                       float* out) {
-  activate_with<4>(activation, x, gradient, count, out);
-}
-void norm_back_portable(const NormGradientTask& task, int64_t first, int64_t last) {
-  norm_rows_back<4>(task, first, last);
-}
-#if defined(__x86_64__)
-SACCADE_AVX2 void activate_avx2(Activation activation, const float* x, const float* gradient, int64_t count,
-                                float* out) {
-  activate_with<8>(activation, x, gradient, count, out);
-}
-SACCADE_AVX2 void norm_back_avx2(const NormGradientTask& task, int64_t first, int64_t last) {
-  norm_rows_back<8>(task, first, last);
-}
-SACCADE_AVX512 void activate_avx512(Activation activation, const float* x, const float* gradient,
-                                    int64_t count, float* out) {
-  activate_with<16>(activation, x, gradient, count, out);
-}
-SACCADE_AVX512 void norm_back_avx512(const NormGradientTask& task, int64_t first, int64_t last) {
-  norm_rows_back<16>(task, first, last);
-}
-#endif
+SACCADE_FOR_EACH_WIDTH(void, activate, activate_with)
+SACCADE_FOR_EACH_WIDTH(void, norm_back, norm_rows_back)
 
 const VectorKernels& vector_kernels() {
   static constexpr VectorKernels kAll[] = {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <tuple>
-#include <unordered_map>
 
 #include "saccade/nn/linear/onednn.h"
 

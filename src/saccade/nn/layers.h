@@ -10,7 +10,6 @@
 
 #include <cmath>
 #include <memory>
-#include <optional>
 #include <string>
 #include <type_traits>
 #include <utility>

@@ -25,16 +25,6 @@ constexpr int64_t kGrain = 1 << 14;
                                      shape_text(a.sizes()), dtype_name(b.dtype()), shape_text(b.sizes())));
 }
 
-// Calls body(first, last) over [0, count).
-template <typename Body>
-void split(Workspace* workspace, int64_t count, int64_t grain, const Body& body) {
-  if (workspace == nullptr) {
-    if (count > 0) body(int64_t{0}, count);
-    return;
-  }
-  workspace->workers().split(count, grain, [&](int64_t first, int64_t last, int) { body(first, last); });
-}
-
 // Reduces along one dimension, in order: result = step(result, value), from `start`.
 template <typename Step>
 Tensor reduced(const Tensor& x, int64_t dimension, float start, const Step& step) {

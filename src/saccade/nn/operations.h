@@ -7,7 +7,6 @@
 #pragma once
 
 #include <optional>
-#include <span>
 #include <vector>
 
 #include "saccade/nn/tensor.h"

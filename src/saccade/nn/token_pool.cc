@@ -324,28 +324,8 @@ SACCADE_INLINE void pool_back(const TokenPoolGradientTask& task, int64_t first, 
 
 // --- by instruction set ---------------------------------------------------------------------------------
 
-void pool_portable(const TokenPoolTask& task, int64_t first, int64_t last, float* scratch) {
-  pool<4>(task, first, last, scratch);
-}
-void pool_back_portable(const TokenPoolGradientTask& task, int64_t first, int64_t last, float* scratch) {
-  pool_back<4>(task, first, last, scratch);
-}
-#if defined(__x86_64__)
-SACCADE_AVX2 void pool_avx2(const TokenPoolTask& task, int64_t first, int64_t last, float* scratch) {
-  pool<8>(task, first, last, scratch);
-}
-SACCADE_AVX2 void pool_back_avx2(const TokenPoolGradientTask& task, int64_t first, int64_t last,
-                                 float* scratch) {
-  pool_back<8>(task, first, last, scratch);
-}
-SACCADE_AVX512 void pool_avx512(const TokenPoolTask& task, int64_t first, int64_t last, float* scratch) {
-  pool<16>(task, first, last, scratch);
-}
-SACCADE_AVX512 void pool_back_avx512(const TokenPoolGradientTask& task, int64_t first, int64_t last,
-                                     float* scratch) {
-  pool_back<16>(task, first, last, scratch);
-}
-#endif
+SACCADE_FOR_EACH_WIDTH(void, pool, pool)
+SACCADE_FOR_EACH_WIDTH(void, pool_back, pool_back)
 
 constexpr TokenPoolKernels kAll[] = {
 #if defined(__x86_64__)

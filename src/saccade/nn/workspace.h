@@ -51,6 +51,16 @@ void for_items(Workspace* workspace, int64_t count, const Body& body) {
   for (int64_t item = 0; item < count; ++item) body(item, 0);
 }
 
+// Calls body(first, last) over parts of [0, count) of `grain` items or more, on the workspace's threads if there is one.
+template <typename Body>
+void split(Workspace* workspace, int64_t count, int64_t grain, const Body& body) {
+  if (workspace != nullptr) {
+    workspace->workers().split(count, grain, [&](int64_t first, int64_t last, int) { body(first, last); });
+  } else if (count > 0) {
+    body(int64_t{0}, count);
+  }
+}
+
 // Allocates memory that belongs to no workspace.
 std::shared_ptr<void> allocate_plain(size_t bytes);
 

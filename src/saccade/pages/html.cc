@@ -1,7 +1,6 @@
 #include "saccade/pages/html.h"
 
 #include <cstddef>
-#include <cstdint>
 
 #include <fmt/format.h>
 

@@ -1,7 +1,6 @@
 // Tests of illustrated documents: their exact bytes, and the escaping of values from a collection.
 #include "saccade/pages/illustrated_document.h"
 
-#include <fstream>
 #include <string>
 #include <vector>
 

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <mutex>
-#include <utility>
 #include <vector>
 
 #include <fmt/format.h>

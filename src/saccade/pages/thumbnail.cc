@@ -1,7 +1,6 @@
 #include "saccade/pages/thumbnail.h"
 
 #include <algorithm>
-#include <cstdint>
 #include <span>
 #include <utility>
 

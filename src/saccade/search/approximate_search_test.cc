@@ -1,6 +1,5 @@
 // Searches of a collection with an approximate index: what they say of themselves, and when they are exact after all.
 #include <filesystem>
-#include <fstream>
 #include <memory>
 #include <random>
 

@@ -11,11 +11,9 @@
 #include <unordered_map>
 #include <utility>
 
-#include "saccade/collection/rows/late_item.h"
 #include "saccade/core/rows.h"
 #include "saccade/image/decode/raw.h"
 #include "saccade/image/frame_name.h"
-#include "saccade/index/max_sim.h"
 #include "saccade/search/matching/near_rows.h"
 
 namespace saccade {

@@ -94,19 +94,14 @@ Result<std::vector<EncodedText>> encode_pieces(EncoderBackend& encoder, bool lat
                                                std::span<const TextPieces> texts) {
   TextPieces pieces;
   for (const TextPieces& own : texts) pieces.insert(pieces.end(), own.begin(), own.end());
-  RowSets sets;
-  if (late) {
-    SACCADE_ASSIGN(sets, encoder.late_interaction()->encode_text_rows(pieces));
-  } else {
-    SACCADE_ASSIGN(sets.rows, encoder.encode_texts(pieces));
-    for (int64_t i = 0; i < sets.rows.rows(); ++i) sets.begin.push_back(i + 1);
-  }
+  SACCADE_ASSIGN(const RowSets sets, late ? encoder.late_interaction()->encode_text_rows(pieces)
+                                          : one_each(encoder.encode_texts(pieces)));
   std::vector<EncodedText> parts;
   size_t first = 0;  // piece of the text
   for (const TextPieces& own : texts) {
     const int64_t begin = sets.begin[first];
     first += own.size();
-    const auto rows = std::as_const(sets.rows).view().slice(begin, sets.begin[first] - begin);
+    const auto rows = sets.rows.view().slice(begin, sets.begin[first] - begin);
     SACCADE_ASSIGN(parts.emplace_back(), text_part(own, rows, late));
   }
   return parts;

@@ -40,4 +40,19 @@ class LetterTokenizer : public Tokenizer {
   [[nodiscard]] int32_t pad_id() const override { return 102; }
 };
 
+// A token a character, its own byte, so that a text can be told from its tokens.
+class SpellingTokenizer : public Tokenizer {
+ public:
+  [[nodiscard]] TokenizedText encode(std::string_view text, int64_t) const override {
+    TokenizedText result;
+    for (const char c : text) result.ids.push_back(static_cast<unsigned char>(c));
+    result.used = std::ssize(result.ids);
+    return result;
+  }
+  [[nodiscard]] int64_t vocabulary_size() const override { return 256; }
+  [[nodiscard]] int32_t start_id() const override { return 1; }
+  [[nodiscard]] int32_t end_id() const override { return 2; }
+  [[nodiscard]] int32_t pad_id() const override { return 0; }
+};
+
 }  // namespace saccade::test

@@ -1,6 +1,5 @@
 // Clients that ask as huggingface_hub 1.x, LiteLLM's "huggingface/" and "cohere/", and Cohere's own do, and token
 // ids in place of texts: request bodies as they send them.
-#include <cmath>
 #include <cstring>
 #include <numeric>
 #include <string>

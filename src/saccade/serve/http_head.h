@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <string_view>
 
 #include "saccade/core/error.h"
 #include "saccade/serve/http/http.h"

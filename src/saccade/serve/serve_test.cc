@@ -3,7 +3,6 @@
 #include <cstring>
 #include <filesystem>
 #include <map>
-#include <memory>
 #include <set>
 #include <stop_token>
 #include <string>
@@ -17,14 +16,12 @@
 #include "saccade/core/base64.h"
 #include "saccade/core/files/files.h"
 #include "saccade/core/files/safetensors.h"
-#include "saccade/core/process/limited_process.h"
-#include "saccade/core/source_dir.h"
 #include "saccade/core/test_environment.h"
 #include "saccade/core/test_folder.h"
 #include "saccade/engine.h"
 #include "saccade/engine/core.h"
 #include "saccade/engine/query_conversion.h"
-#include "saccade/image/decode/video.h"
+#include "saccade/image/decode/test_video.h"
 #include "saccade/image/frame_name.h"
 #include "saccade/search/composed/collection_composer.h"
 #include "saccade/search/search.h"
@@ -617,24 +614,7 @@ TEST_F(Serving, FramesAreShownAndTheirVideosSent) {
   const auto tools = find_video_tools();
   if (!tools) GTEST_SKIP() << "ffmpeg and ffprobe are not installed";
   const std::string clip = (pictures_ / "clip.mp4").string();
-  const std::vector<std::string> arguments = {"-nostdin",
-                                              "-v",
-                                              "error",
-                                              "-f",
-                                              "lavfi",
-                                              "-i",
-                                              "color=red:s=64x48:d=2:r=10",
-                                              "-f",
-                                              "lavfi",
-                                              "-i",
-                                              "color=blue:s=64x48:d=2:r=10",
-                                              "-filter_complex",
-                                              "[0][1]concat=n=2:v=1",
-                                              "-c:v",
-                                              "mpeg4",
-                                              clip};
-  const auto made = run_limited(tools->ffmpeg, arguments, {.memory_bytes = int64_t{8} << 30});
-  ASSERT_TRUE(made && made->code == 0);
+  ASSERT_NO_FATAL_FAILURE(test::make_video(*tools, clip, {"red", "blue"}));
   int64_t id = 0;
   {
     CollectionWriter writer = CollectionWriter::open(folder_).value();
@@ -667,17 +647,10 @@ TEST_F(Serving, FramesAreShownAndTheirVideosSent) {
 TEST_F(Serving, AFramesThumbnailIsOfTheFileThatWasOpened) {
   const auto tools = find_video_tools();
   if (!tools) GTEST_SKIP() << "ffmpeg and ffprobe are not installed";
-  const auto make_clip = [&](const fs::path& file, const std::string& colour) {
-    const std::vector<std::string> arguments = {
-        "-nostdin", "-v",    "error",      "-f", "lavfi", "-i", "color=" + colour + ":s=64x48:d=1:r=5",
-        "-c:v",     "mpeg4", file.string()};
-    const auto made = run_limited(tools->ffmpeg, arguments, {.memory_bytes = int64_t{8} << 30});
-    ASSERT_TRUE(made && made->code == 0);
-  };
   const std::string clip = (pictures_ / "clip.mp4").string();
   const fs::path secret = temporary_.path() / "secret.mp4";
-  make_clip(clip, "red");
-  make_clip(secret, "blue");
+  ASSERT_NO_FATAL_FAILURE(test::make_video(*tools, clip, {"red"}));
+  ASSERT_NO_FATAL_FAILURE(test::make_video(*tools, secret, {"blue"}));
   int64_t id = 0;
   {
     CollectionWriter writer = CollectionWriter::open(folder_).value();

@@ -6,7 +6,6 @@
 #include <cctype>
 #include <cstdint>
 #include <netinet/in.h>
-#include <optional>
 #include <poll.h>
 #include <string>
 #include <string_view>

@@ -4,7 +4,6 @@
 #include <array>
 #include <cstdint>
 #include <iterator>
-#include <optional>
 
 #include "saccade/core/ascii.h"
 #include "saccade/text/utf8.h"

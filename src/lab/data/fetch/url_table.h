@@ -1,7 +1,6 @@
 // Tables of image URLs: CSV, TSV, JSON Lines and Parquet, read row by row. Internal to the module.
 #pragma once
 
-#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <string>

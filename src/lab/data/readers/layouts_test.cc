@@ -13,6 +13,7 @@ namespace saccade::lab {
 namespace {
 
 using test::error_of;
+using test::excluded;
 using test::read;
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -29,14 +30,6 @@ std::string shown(const test::TestFolder& folder, const DatasetItem& item) {
 std::vector<std::string> shown(const test::TestFolder& folder, const Dataset& dataset) {
   std::vector<std::string> all;
   for (const DatasetItem& item : dataset.as<CaptionedImages>().items) all.push_back(shown(folder, item));
-  return all;
-}
-
-std::vector<std::string> excluded(const Dataset& dataset) {
-  std::vector<std::string> all;
-  for (const Exclusion& exclusion : dataset.excluded) {
-    all.push_back(fmt::format("{} {} ({})", exclusion.count, exclusion.reason, exclusion.examples.front()));
-  }
   return all;
 }
 

@@ -1,8 +1,5 @@
 #include "lab/data/readers/manifest.h"
 
-#include <filesystem>
-#include <fstream>
-
 #include <gtest/gtest.h>
 
 #include "lab/data/read_dataset.h"

@@ -2,18 +2,16 @@
 // Arrow's own reading of them, and of invalid ones.
 #include "lab/data/readers/parquet.h"
 
-#include <fstream>
 #include <iterator>
 #include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "lab/data/read_dataset.h"
-#include "lab/data/readers/manifest.h"
 #include "lab/data/readers/parquet_columns.h"
 #include "lab/data/readers/parquet_image.h"
 #include "lab/data/readers/parquet_pages.h"
+#include "lab/data/test_read.h"
 #include "saccade/core/files/files.h"
 #include "saccade/core/json.h"
 #include "saccade/core/source_dir.h"
@@ -23,6 +21,7 @@ namespace saccade::lab {
 namespace {
 
 namespace fs = std::filesystem;
+using test::excluded;
 using test::TestFolder;
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -51,20 +50,10 @@ fs::path put(const TestFolder& folder, const std::string& name, const std::strin
   return path;
 }
 
-// Reads the dataset, and checks that conversion to a manifest and back changes nothing.
 Dataset read(const TestFolder& folder, const std::string& name, const std::string& keys = "") {
-  const auto source = parse_dataset_source((folder.path() / name).string() + keys);
-  auto dataset = read_dataset(*source);
-  EXPECT_TRUE(dataset) << dataset.error().message;
-  if (!dataset) return {};
-  EXPECT_EQ(dataset->layout, "parquet");
-  const auto manifest = format_manifest(*dataset, folder.path());
-  const auto again = read_dataset(folder.write("converted.jsonl", manifest.value()));
-  fs::remove(folder.path() / "converted.jsonl");
-  EXPECT_TRUE(again) << again.error().message;
-  EXPECT_EQ(again->as<CaptionedImages>().items, dataset->as<CaptionedImages>().items);
-  EXPECT_EQ(again->hash, dataset->hash);
-  return *std::move(dataset);
+  Dataset dataset = test::read(folder, name, keys);
+  EXPECT_EQ(dataset.layout, "parquet");
+  return dataset;
 }
 
 Error error_of(const TestFolder& folder, const std::string& name, const std::string& keys = "") {
@@ -81,14 +70,6 @@ const std::vector<DatasetItem>& items(const Dataset& dataset) {
 std::vector<std::vector<std::string>> captions(const Dataset& dataset) {
   std::vector<std::vector<std::string>> all;
   for (const DatasetItem& item : items(dataset)) all.push_back(item.captions);
-  return all;
-}
-
-std::vector<std::string> excluded(const Dataset& dataset) {
-  std::vector<std::string> all;
-  for (const Exclusion& exclusion : dataset.excluded) {
-    all.push_back(fmt::format("{} {} ({})", exclusion.count, exclusion.reason, exclusion.examples.front()));
-  }
   return all;
 }
 

@@ -151,11 +151,8 @@ void note_file(const Candidate& file, Dataset& dataset) {
 
 Status for_each_line(std::string_view text, const std::function<Status(int64_t, std::string_view)>& line) {
   int64_t number = 0;
-  while (!text.empty()) {
+  for (std::string_view each : Lines(text)) {
     ++number;
-    const size_t end = text.find('\n');
-    std::string_view each = text.substr(0, end);
-    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
     if (each.ends_with('\r')) each.remove_suffix(1);
     if (each.find_first_not_of(" \t") == std::string_view::npos) continue;
     SACCADE_TRY(line(number, each));

@@ -2,7 +2,6 @@
 // ones, mirrors of ROCO and Factify, have columns and folders of their own.
 #include <algorithm>
 #include <initializer_list>
-#include <map>
 
 #include <fmt/ranges.h>
 

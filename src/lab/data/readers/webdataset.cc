@@ -2,7 +2,6 @@
 // the lines of its .txt, the "caption" or "captions" of its .json, or the class name of its .cls.
 // CLIP_benchmark has one folder per split, nshards.txt beside the shards and classnames.txt above them.
 #include <algorithm>
-#include <map>
 
 #include "lab/data/readers/piece_file.h"
 #include "lab/data/readers/reader.h"

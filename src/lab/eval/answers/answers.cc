@@ -207,18 +207,6 @@ struct Outcome {
   double best = 0;  // highest match probability
 };
 
-Figure mean_of(const std::vector<double>& values, const std::vector<int64_t>& clusters, int64_t count,
-               const BootstrapOptions& options, ThreadPool& pool) {
-  if (values.empty()) return {};
-  ClusteredSample sample;
-  sample.mean_names = {"mean"};
-  sample.values = Matrix<double>(std::ssize(values), 1);
-  std::ranges::copy(values, sample.values.values().begin());
-  sample.cluster = clusters;
-  sample.clusters = count;
-  return figures_of(estimate(sample, options, pool), options.confidence).front();
-}
-
 Result<CollectionReader> make_collection(const AnswersTask& task, MatrixView<const float> rows,
                                          const EncoderBackend& encoder, const std::filesystem::path& folder) {
   SACCADE_ASSIGN(CollectionWriter writer,
@@ -342,17 +330,14 @@ void measure_orders(const AnswersTask& task, const std::vector<Outcome>& outcome
                     const BootstrapOptions& bootstrap, ThreadPool& pool, AnswersFigures& figures) {
   for (const QueryGroup group : kGroups) {
     std::vector<size_t> chosen;
-    std::vector<int64_t> clusters;
     for (size_t q = 0; q < static_cast<size_t>(task.present); ++q) {
-      if (group != QueryGroup::kAll && task.queries[q].group != group) continue;
-      chosen.push_back(q);
-      clusters.push_back(task.queries[q].cluster);
+      if (group == QueryGroup::kAll || task.queries[q].group == group) chosen.push_back(q);
     }
     if (chosen.empty()) continue;
     const auto mean = [&](const auto& value) {
-      std::vector<double> values;
-      for (const size_t q : chosen) values.push_back(value(outcomes[q].ranked));
-      return mean_of(values, clusters, task.clusters, bootstrap, pool);
+      ClusteredValues values;
+      for (const size_t q : chosen) values.add(value(outcomes[q].ranked), task.queries[q].cluster);
+      return mean_figure(values, task.clusters, bootstrap, pool);
     };
     constexpr auto kShown = static_cast<size_t>(Ordering::kDefault);
     for (size_t o = 0; o < std::size(kOrderings); ++o) {
@@ -366,8 +351,8 @@ void measure_orders(const AnswersTask& task, const std::vector<Outcome>& outcome
 
 void measure_calibration(const AnswersTask& task, const std::vector<Outcome>& outcomes,
                          const BootstrapOptions& bootstrap, ThreadPool& pool, AnswersFigures& figures) {
-  const auto mean = [&](const std::vector<double>& values, const std::vector<int64_t>& clusters) {
-    return mean_of(values, clusters, task.clusters, bootstrap, pool);
+  const auto mean = [&](const ClusteredValues& values) {
+    return mean_figure(values, task.clusters, bootstrap, pool);
   };
   std::array<double, kBins> promised = {};
   std::array<double, kBins> came = {};
@@ -394,49 +379,44 @@ void measure_calibration(const AnswersTask& task, const std::vector<Outcome>& ou
   }
   for (const double cut : kCuts) {
     AnswersFigures::Cut one{.cut = cut, .precision = {}};
-    std::vector<double> values;
-    std::vector<int64_t> clusters;
+    ClusteredValues values;
     double found = 0;
     for (size_t q = 0; q < outcomes.size(); ++q) {
       for (const AnswerRecord::Hit& hit : outcomes[q].record.hits) {
         if (!(hit.probability >= cut)) continue;
-        values.push_back(hit.right ? 1 : 0);
-        clusters.push_back(task.queries[q].cluster);
+        values.add(hit.right ? 1 : 0, task.queries[q].cluster);
         found += hit.right ? 1 : 0;
       }
     }
-    one.hits = std::ssize(values);
-    one.precision = mean(values, clusters);
+    one.hits = std::ssize(values.values);
+    one.precision = mean(values);
     if (right > 0) one.recall = found / right;
     figures.cuts.push_back(std::move(one));
   }
-  std::vector<double> above;
-  std::vector<int64_t> above_clusters;
+  ClusteredValues above;
   std::vector<double> best;
   for (size_t q = 0; q < static_cast<size_t>(task.present); ++q) {
     best.push_back(outcomes[q].best);
     const std::vector<AnswerRecord::Hit>& hits = outcomes[q].record.hits;
     if (hits.empty() || !hits.front().right) continue;
-    above.push_back(hits.front().probability >= 0.5 ? 1 : 0);
-    above_clusters.push_back(task.queries[q].cluster);
+    above.add(hits.front().probability >= 0.5 ? 1 : 0, task.queries[q].cluster);
   }
-  figures.first_right_above_half = mean(above, above_clusters);
+  figures.first_right_above_half = mean(above);
   constexpr double kWeak = 0.2;
   std::vector<double> sorted = best;
   std::ranges::sort(sorted);
   const double threshold = quantile(sorted, 0.1);
-  std::vector<double> named;
-  std::vector<double> weak[2];
-  std::vector<int64_t> clusters[2];
+  ClusteredValues named;
+  ClusteredValues weak[2];
   for (size_t q = 0; q < outcomes.size(); ++q) {
     const bool absent = q >= static_cast<size_t>(task.present);
-    weak[absent ? 1 : 0].push_back(outcomes[q].best < kWeak ? 1 : 0);
-    clusters[absent ? 1 : 0].push_back(task.queries[q].cluster);
-    if (absent) named.push_back(outcomes[q].best < threshold ? 1 : 0);
+    const int64_t cluster = task.queries[q].cluster;
+    weak[absent ? 1 : 0].add(outcomes[q].best < kWeak ? 1 : 0, cluster);
+    if (absent) named.add(outcomes[q].best < threshold ? 1 : 0, cluster);
   }
-  figures.absent_named = mean(named, clusters[1]);
-  figures.absent_weak = mean(weak[1], clusters[1]);
-  figures.present_weak = mean(weak[0], clusters[0]);
+  figures.absent_named = mean(named);
+  figures.absent_weak = mean(weak[1]);
+  figures.present_weak = mean(weak[0]);
 }
 
 }  // namespace

@@ -1,39 +1,11 @@
 #include "lab/eval/answers/answers_study.h"
 
-#include <filesystem>
-#include <system_error>
-#include <unistd.h>
-
 #include <fmt/format.h>
 
 #include "lab/eval/run/record_fields.h"
+#include "saccade/core/files/temporary_folder.h"
 
 namespace saccade::lab {
-namespace {
-
-namespace fs = std::filesystem;
-
-// A folder for the collection, removed at the end.
-class ScratchFolder {
- public:
-  ScratchFolder() {
-    std::error_code error;
-    std::string name = (fs::temp_directory_path(error) / "saccade-answers-XXXXXX").string();
-    if (!error && mkdtemp(name.data()) != nullptr) path_ = name;
-  }
-  ~ScratchFolder() {
-    std::error_code ignored;
-    if (!path_.empty()) fs::remove_all(path_, ignored);
-  }
-  ScratchFolder(const ScratchFolder&) = delete;
-  ScratchFolder& operator=(const ScratchFolder&) = delete;
-  [[nodiscard]] const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
-
-}  // namespace
 
 Json AnswersStudy::protocol() const {
   std::string words = fmt::format(
@@ -72,8 +44,7 @@ Status AnswersStudy::measure(const EncodedContext& context) {
   if (context.pictures.late) {
     result.unsupported = "late interaction has no match probabilities, and its answers are not measured";
   } else {
-    const ScratchFolder scratch;
-    if (scratch.path().empty()) return fail(ErrorCode::kIo, "no temporary folder can be made");
+    SACCADE_ASSIGN(const TemporaryFolder scratch, TemporaryFolder::make());
     const Matrix<float> rows = mean_rows(context.pictures);
     SACCADE_ASSIGN(MeasuredAnswers measured,
                    measure_answers(one.task, rows.view(), context.encoder, scratch.path() / "collection",

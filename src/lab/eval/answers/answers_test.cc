@@ -1,7 +1,6 @@
 #include "lab/eval/answers/answers.h"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <random>
 #include <string>
@@ -16,27 +15,13 @@
 #include "saccade/core/rows.h"
 #include "saccade/core/test_folder.h"
 #include "saccade/search/matching/evidence.h"
+#include "saccade/search/test_letters.h"
 #include "saccade/text/caption_queries.h"
 
 namespace saccade::lab {
 namespace {
 
 constexpr int64_t kDim = 48;
-
-// A token a letter, so that words can be told again.
-class SpellingTokenizer : public Tokenizer {
- public:
-  [[nodiscard]] TokenizedText encode(std::string_view text, int64_t) const override {
-    TokenizedText result;
-    for (const char c : text) result.ids.push_back(static_cast<unsigned char>(c));
-    result.used = std::ssize(result.ids);
-    return result;
-  }
-  [[nodiscard]] int64_t vocabulary_size() const override { return 256; }
-  [[nodiscard]] int32_t start_id() const override { return 1; }
-  [[nodiscard]] int32_t end_id() const override { return 2; }
-  [[nodiscard]] int32_t pad_id() const override { return 0; }
-};
 
 // A text is the sum of its words' directions.
 class WordEncoder : public EncoderBackend {
@@ -74,7 +59,7 @@ class WordEncoder : public EncoderBackend {
  private:
   EncoderInfo info_;
   Preprocessing preprocessing_;
-  SpellingTokenizer tokenizer_;
+  saccade::test::SpellingTokenizer tokenizer_;
 };
 
 // Two captions of an image name the same two things, in other words.

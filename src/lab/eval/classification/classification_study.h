@@ -10,8 +10,6 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>

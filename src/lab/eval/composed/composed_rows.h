@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <vector>
 
 #include "lab/eval/composed/composed_metrics.h"
 #include "lab/eval/composed/composed_task.h"

@@ -1,7 +1,6 @@
 // Tests of composed search against a sorting oracle: every metric of every query, the options, and the
 // servers' files.
 #include <algorithm>
-#include <numeric>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -20,8 +20,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
-#include <stop_token>
-#include <string>
 #include <utility>
 #include <vector>
 

@@ -2,7 +2,6 @@
 #include "lab/eval/corpus/pdf_corpus.h"
 
 #include <algorithm>
-#include <limits>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -12,7 +12,6 @@
 #include "lab/eval/run/record_fields.h"
 #include "lab/eval/run/run_folder.h"
 #include "lab/eval/visualness/word_attention.h"
-#include "saccade/core/counts.h"
 #include "saccade/core/rows.h"
 
 namespace saccade::lab {

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <numeric>
 #include <random>
-#include <string>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -263,6 +263,18 @@ Result<Estimates> mean_over_trainings(std::span<const Estimates> trainings, uint
   return mean;
 }
 
+Figure mean_figure(const ClusteredValues& values, int64_t clusters, const BootstrapOptions& options,
+                   ThreadPool& pool) {
+  if (values.values.empty()) return {};
+  ClusteredSample sample;
+  sample.mean_names = {"mean"};
+  sample.values = Matrix<double>(std::ssize(values.values), 1);
+  std::ranges::copy(values.values, sample.values.values().begin());
+  sample.cluster = values.cluster;
+  sample.clusters = clusters;
+  return figures_of(estimate(sample, options, pool), options.confidence).front();
+}
+
 std::vector<Figure> figures_of(const Estimates& estimates, double confidence) {
   std::vector<Figure> figures;
   for (size_t f = 0; f < estimates.names.size(); ++f) {

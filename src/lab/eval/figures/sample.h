@@ -108,6 +108,20 @@ struct BriefFigure : Figure {
   }
 };
 
+// Values of queries, each with its cluster.
+struct ClusteredValues {
+  std::vector<double> values;
+  std::vector<int64_t> cluster;  // [values]
+
+  void add(double value, int64_t its_cluster) {
+    values.push_back(value);
+    cluster.push_back(its_cluster);
+  }
+};
+// Returns the mean of the values with its intervals; a figure without a value if there are none.
+Figure mean_figure(const ClusteredValues& values, int64_t clusters, const BootstrapOptions& options,
+                   ThreadPool& pool);
+
 // Signs in front of numbers in texts: minus alone, or plus too, as differences have it.
 enum class Sign { kMinus, kBoth };
 // Returns the value with three digits behind the point. A value that rounds to zero has no minus: "-0.000" reads

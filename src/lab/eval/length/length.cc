@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <memory>
 #include <numeric>
-#include <unordered_map>
 #include <utility>
 
 #include <fmt/format.h>

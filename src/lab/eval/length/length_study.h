@@ -3,11 +3,9 @@
 #pragma once
 
 #include <map>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "lab/eval/evaluation.h"

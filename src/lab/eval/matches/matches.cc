@@ -73,31 +73,6 @@ int64_t words_of(const MatchQueries& queries, size_t query) {
   return queries.texts.empty() ? 0 : std::ssize(caption_words(queries.texts[query]));
 }
 
-// Values of hits or queries, with the class of each.
-struct Values {
-  std::vector<double> values;
-  std::vector<int64_t> clusters;
-
-  void add(double value, int64_t cluster) {
-    values.push_back(value);
-    clusters.push_back(cluster);
-  }
-};
-
-Figure mean_of(std::string name, const Values& values, int64_t clusters, const BootstrapOptions& options,
-               ThreadPool& pool) {
-  Figure none;
-  none.name = name;
-  if (values.values.empty()) return none;
-  ClusteredSample sample;
-  sample.mean_names = {std::move(name)};
-  sample.values = Matrix<double>(std::ssize(values.values), 1);
-  std::ranges::copy(values.values, sample.values.values().begin());
-  sample.cluster = values.clusters;
-  sample.clusters = clusters;
-  return figures_of(estimate(sample, options, pool), options.confidence).front();
-}
-
 // Result of the test queries.
 struct Outcome {
   struct Hit {
@@ -106,14 +81,14 @@ struct Outcome {
     int64_t cluster = 0;
   };
   std::vector<Hit> hits;
-  Values first_right;                // queries whose answer is present
-  Values best_present, best_absent;  // likelihood, or standard score, of the likeliest hit
-  Values there_present,
+  ClusteredValues first_right;                // queries whose answer is present
+  ClusteredValues best_present, best_absent;  // likelihood, or standard score, of the likeliest hit
+  ClusteredValues there_present,
       there_absent;  // probability that there is an answer, or the first hit's standard score
-  Values cosine_present, cosine_absent;  // cosines of the best hits
-  Values right_hits, wrong_hits;         // likelihood
-  Values right_cosines, wrong_cosines;
-  Values rare;
+  ClusteredValues cosine_present, cosine_absent;  // cosines of the best hits
+  ClusteredValues right_hits, wrong_hits;         // likelihood
+  ClusteredValues right_cosines, wrong_cosines;
+  ClusteredValues rare;
 };
 
 void judge_query(const MatchModel& model, const Surroundings& surroundings, MatrixView<const float> rows,
@@ -223,8 +198,7 @@ MatchQueries asked_pictures(const MatchTask& task) {
   return answered;
 }
 
-Figure clustered_auroc(std::span<const double> high, std::span<const int64_t> high_cluster,
-                       std::span<const double> low, std::span<const int64_t> low_cluster, int64_t clusters,
+Figure clustered_auroc(const ClusteredValues& high, const ClusteredValues& low, int64_t clusters,
                        const BootstrapOptions& options, ThreadPool& pool) {
   struct Value {
     double value;
@@ -233,8 +207,11 @@ Figure clustered_auroc(std::span<const double> high, std::span<const int64_t> hi
   };
   Figure figure;
   std::vector<Value> values;
-  for (size_t i = 0; i < high.size(); ++i) values.push_back({high[i], true, high_cluster[i]});
-  for (size_t i = 0; i < low.size(); ++i) values.push_back({low[i], false, low_cluster[i]});
+  for (const ClusteredValues* some : {&high, &low}) {
+    for (size_t i = 0; i < some->values.size(); ++i) {
+      values.push_back({some->values[i], some == &high, some->cluster[i]});
+    }
+  }
   std::ranges::sort(values, {}, &Value::value);
   const auto area = [&](const std::vector<double>& weight) {
     double below = 0;
@@ -310,22 +287,22 @@ Result<MatchFigures> measure_matches(MatrixView<const float> rows, const MatchQu
     }
   }
 
-  const auto auroc = [&](const Values& high, const Values& low) {
-    return clustered_auroc(high.values, high.clusters, low.values, low.clusters, classes, bootstrap, pool);
+  const auto auroc = [&](const ClusteredValues& high, const ClusteredValues& low) {
+    return clustered_auroc(high, low, classes, bootstrap, pool);
   };
-  const auto mean = [&](const char* name, const Values& values) {
-    return mean_of(name, values, classes, bootstrap, pool);
+  const auto mean = [&](const ClusteredValues& values) {
+    return mean_figure(values, classes, bootstrap, pool);
   };
-  figures.first_right = mean("first_right", outcome.first_right);
+  figures.first_right = mean(outcome.first_right);
   figures.found_auroc = auroc(outcome.there_present, outcome.there_absent);
   figures.cosine_auroc = auroc(outcome.cosine_present, outcome.cosine_absent);
   figures.hit_auroc = auroc(outcome.right_hits, outcome.wrong_hits);
   figures.hit_cosine_auroc = auroc(outcome.right_cosines, outcome.wrong_cosines);
-  figures.rare = mean("rare", outcome.rare);
+  figures.rare = mean(outcome.rare);
   if (!model.tells) return figures;
   for (int b = 0; b < kBins; ++b) {
     MatchFigures::Bin bin{.from = static_cast<double>(b) / kBins, .to = static_cast<double>(b + 1) / kBins};
-    Values came;
+    ClusteredValues came;
     double promised = 0;
     for (const Outcome::Hit& hit : outcome.hits) {
       if (std::min(kBins - 1, static_cast<int>(hit.promise * kBins)) != b) continue;
@@ -335,12 +312,12 @@ Result<MatchFigures> measure_matches(MatrixView<const float> rows, const MatchQu
     bin.hits = std::ssize(came.values);
     if (bin.hits == 0) continue;
     bin.promised = promised / static_cast<double>(bin.hits);
-    bin.came = mean("came", came);
+    bin.came = mean(came);
     figures.bins.push_back(std::move(bin));
   }
   for (const double at : kCuts) {
     MatchFigures::Cut cut{.cut = at};
-    Values right;
+    ClusteredValues right;
     double promised = 0;
     for (const Outcome::Hit& hit : outcome.hits) {
       if (hit.promise < at) continue;
@@ -349,14 +326,14 @@ Result<MatchFigures> measure_matches(MatrixView<const float> rows, const MatchQu
     }
     cut.hits = std::ssize(right.values);
     if (cut.hits > 0) cut.promised = promised / static_cast<double>(cut.hits);
-    cut.precision = mean("precision", right);
-    const auto shown = [&](const Values& best) {
-      Values any;
-      for (size_t i = 0; i < best.values.size(); ++i) any.add(best.values[i] >= at ? 1 : 0, best.clusters[i]);
+    cut.precision = mean(right);
+    const auto shown = [&](const ClusteredValues& best) {
+      ClusteredValues any;
+      for (size_t i = 0; i < best.values.size(); ++i) any.add(best.values[i] >= at ? 1 : 0, best.cluster[i]);
       return any;
     };
-    cut.found = mean("found", shown(outcome.best_present));
-    cut.false_found = mean("false_found", shown(outcome.best_absent));
+    cut.found = mean(shown(outcome.best_present));
+    cut.false_found = mean(shown(outcome.best_absent));
     figures.cuts.push_back(std::move(cut));
   }
   return figures;

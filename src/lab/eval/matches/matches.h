@@ -53,8 +53,7 @@ Result<MatchFigures> measure_matches(MatrixView<const float> rows, const MatchQu
 
 // Returns the AUROC: how often a value of `high` is above one of `low`, ties half. The interval resamples
 // clusters.
-Figure clustered_auroc(std::span<const double> high, std::span<const int64_t> high_cluster,
-                       std::span<const double> low, std::span<const int64_t> low_cluster, int64_t clusters,
+Figure clustered_auroc(const ClusteredValues& high, const ClusteredValues& low, int64_t clusters,
                        const BootstrapOptions& options, ThreadPool& pool);
 
 }  // namespace saccade::lab

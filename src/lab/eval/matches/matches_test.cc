@@ -21,15 +21,13 @@ constexpr int64_t kDim = 24;
 
 TEST(Auroc, CountsPairsAndHalvesTies) {
   ThreadPool pool(2);
-  const std::vector<double> high = {3, 2, 1};
-  const std::vector<double> low = {2, 0};
-  const std::vector<int64_t> high_cluster = {0, 1, 2};
-  const std::vector<int64_t> low_cluster = {0, 1};
-  const Figure figure = clustered_auroc(high, high_cluster, low, low_cluster, 3, {.resamples = 200}, pool);
+  const ClusteredValues high = {{3, 2, 1}, {0, 1, 2}};
+  const ClusteredValues low = {{2, 0}, {0, 1}};
+  const Figure figure = clustered_auroc(high, low, 3, {.resamples = 200}, pool);
   EXPECT_DOUBLE_EQ(figure.value, (2 + 1.5 + 1) / 6.0);
   EXPECT_LE(figure.low, figure.value);
   EXPECT_GE(figure.high, figure.value);
-  EXPECT_TRUE(std::isnan(clustered_auroc({}, {}, low, low_cluster, 3, {}, pool).value));
+  EXPECT_TRUE(std::isnan(clustered_auroc({}, low, 3, {}, pool).value));
 }
 
 // If both samples have the same distribution, the interval contains one half in nearly all cases.
@@ -39,20 +37,18 @@ TEST(Auroc, IntervalsCoverTheTruth) {
   std::normal_distribution<double> normal;
   int covered = 0;
   for (int sample = 0; sample < 60; ++sample) {
-    std::vector<double> high;
-    std::vector<double> low;
-    std::vector<int64_t> cluster;
+    ClusteredValues high;
+    ClusteredValues low;
     for (int c = 0; c < 50; ++c) {
       // The values are clustered: the common part of a class's queries is drawn once.
       const double common = normal(random);
       const double other = normal(random);
       for (int i = 0; i < 3; ++i) {
-        high.push_back(common + normal(random));
-        low.push_back(other + normal(random));
-        cluster.push_back(c);
+        high.add(common + normal(random), c);
+        low.add(other + normal(random), c);
       }
     }
-    const Figure figure = clustered_auroc(high, cluster, low, cluster, 50, {.resamples = 300}, pool);
+    const Figure figure = clustered_auroc(high, low, 50, {.resamples = 300}, pool);
     covered += figure.low <= 0.5 && 0.5 <= figure.high ? 1 : 0;
   }
   EXPECT_GE(covered, 51);  // of 57 expected

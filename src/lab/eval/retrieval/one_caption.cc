@@ -87,15 +87,4 @@ Result<OneCaptionRecall> score_one_caption(const OneCaptionSet& set, MatrixView<
   return recall;
 }
 
-Result<OneCaptionRecall> one_caption_recall(EncoderBackend& encoder, const DatasetSource& source,
-                                            ThreadPool& pool) {
-  if (encoder.tokenizer() == nullptr) return fail(ErrorCode::kUsage, "the checkpoint has no tokenizer");
-  SACCADE_ASSIGN(const OneCaptionSet set,
-                 load_one_caption_set(source, encoder.preprocessing(), *encoder.tokenizer(),
-                                      encoder.info().context, pool));
-  SACCADE_ASSIGN(const Matrix<float> images, encoder.encode_images(set.pixels.view()));
-  SACCADE_ASSIGN(const Matrix<float> texts, encoder.encode_texts(set.texts));
-  return score_one_caption(set, images.view(), texts.view(), pool);
-}
-
 }  // namespace saccade::lab

@@ -56,8 +56,4 @@ Result<OneCaptionSet> load_one_caption_set(const DatasetSource& source, const Pr
 Result<OneCaptionRecall> score_one_caption(const OneCaptionSet& set, MatrixView<const float> images,
                                            MatrixView<const float> texts, ThreadPool& pool);
 
-// Loads, encodes and scores a dataset.
-Result<OneCaptionRecall> one_caption_recall(EncoderBackend& encoder, const DatasetSource& source,
-                                            ThreadPool& pool);
-
 }  // namespace saccade::lab

@@ -6,7 +6,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "lab/eval/retrieval/retrieval.h"
 #include "saccade/core/files/files.h"
 #include "saccade/core/test_folder.h"
 

@@ -2,7 +2,6 @@
 // the matrix of first captions.
 #include "lab/eval/retrieval/retrieval_protocols.h"
 
-#include <algorithm>
 #include <filesystem>
 
 #include <gmock/gmock.h>

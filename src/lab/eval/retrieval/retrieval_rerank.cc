@@ -8,7 +8,6 @@
 
 #include "lab/data/read_dataset.h"
 #include "lab/eval/retrieval/retrieval_figures.h"
-#include "saccade/core/rows.h"
 #include "saccade/core/seconds_since.h"
 #include "saccade/image/read_pixels.h"
 

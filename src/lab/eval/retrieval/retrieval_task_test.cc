@@ -3,7 +3,6 @@
 #include "lab/eval/retrieval/retrieval_task.h"
 
 #include <algorithm>
-#include <map>
 #include <random>
 #include <set>
 

@@ -252,14 +252,6 @@ Preprocessing with_transparency(const Preprocessing& preprocessing, Transparency
   return result;
 }
 
-Result<RowSets> one_each(Result<Matrix<float>> rows) {
-  if (!rows) return fail(std::move(rows).error());
-  RowSets sets;
-  for (int64_t i = 0; i < rows->rows(); ++i) sets.begin.push_back(i + 1);
-  sets.rows = *std::move(rows);
-  return sets;
-}
-
 ImageFunction own_images(EncoderBackend& encoder) {
   LateInteraction* late = encoder.late_interaction();
   return {.key = "",

@@ -78,8 +78,6 @@ using TextFunction = EmbeddingFunction<std::span<const TokenizedText>>;
 // Return the encoder's own embeddings. The encoder is borrowed.
 ImageFunction own_images(EncoderBackend& encoder);
 TextFunction own_texts(EncoderBackend& encoder);
-// Returns row sets of one row per item.
-Result<RowSets> one_each(Result<Matrix<float>> rows);
 
 // Embeds images. The key is the SHA-256 of an image's bytes: an image that changes under its name is encoded
 // again, equal ones are encoded once. Unreadable images are listed, not errors. Reading and decoding run on

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <vector>
 
 #include "saccade/core/enum_names.h"
 #include "saccade/core/error.h"

@@ -50,9 +50,7 @@ class Gatherer {
     if (choice_.composition) {
       SACCADE_ASSIGN(result_.composition_dataset, add_runs(&Gatherer::add_composition));
     }
-    if (choice_.length) {
-      SACCADE_ASSIGN(result_.length_dataset, add_runs(&Gatherer::add_length));
-    }
+    if (choice_.length) SACCADE_TRY(add_runs(&Gatherer::add_length));
     SACCADE_ASSIGN(result_.speed_dataset, add_runs(&Gatherer::add_speed));
     remark_other_precisions();
     name_models();

@@ -7,7 +7,6 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "lab/eval/figures/sample.h"
@@ -64,7 +63,6 @@ struct Measurements {
   // Dataset of each measurement; empty if not measured.
   std::string accuracy_dataset;
   std::string composition_dataset;
-  std::string length_dataset;
   std::string speed_dataset;
   std::string speed_machine;         // "some processor, 2 threads"
   std::vector<std::string> remarks;  // remarks for the reader of the figures, in sentences

@@ -243,13 +243,12 @@ Status read_run_lines(const Run& run, const std::string& name,
   if (sha256_hex(file.bytes()) != known->second) {
     return fail(ErrorCode::kBadData, "{}: not as it was written (its hash differs)", path.string());
   }
-  std::string_view text(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
-  for (int64_t number = 1; !text.empty(); ++number) {
-    const size_t end = std::min(text.find('\n'), text.size());
-    const std::string where = fmt::format("{}: line {}", path.string(), number);
-    SACCADE_ASSIGN(const Json json, parse_json(text.substr(0, end)).in(where));
+  const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
+  int64_t number = 0;
+  for (const std::string_view each : Lines(text)) {
+    const std::string where = fmt::format("{}: line {}", path.string(), ++number);
+    SACCADE_ASSIGN(const Json json, parse_json(each).in(where));
     SACCADE_TRY(line(json).in(where));
-    text.remove_prefix(std::min(end + 1, text.size()));
   }
   return {};
 }

@@ -7,6 +7,7 @@
 
 #include "lab/data/read_dataset.h"
 #include "lab/eval/visualness/text_parts.h"
+#include "saccade/core/ascii.h"
 #include "saccade/core/files/files.h"
 #include "saccade/core/hash.h"
 
@@ -19,12 +20,9 @@ namespace fs = std::filesystem;
 Result<AttentionTexts> read_lines(const fs::path& path) {
   SACCADE_ASSIGN(const std::string content, read_file(path));
   AttentionTexts result{.name = path.stem().string(), .sha256 = sha256_hex(content), .texts = {}};
-  for (size_t at = 0; at < content.size();) {
-    const size_t end = std::min(content.find('\n', at), content.size());
-    std::string line = content.substr(at, end - at);
-    if (line.ends_with('\r')) line.pop_back();
-    if (line.find_first_not_of(" \t") != std::string::npos) result.texts.push_back(std::move(line));
-    at = end + 1;
+  for (std::string_view line : Lines(content)) {
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    if (line.find_first_not_of(" \t") != std::string_view::npos) result.texts.emplace_back(line);
   }
   return result;
 }

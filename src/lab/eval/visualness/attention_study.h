@@ -3,7 +3,6 @@
 // objects is measured too (appendix A.4).
 #pragma once
 
-#include <map>
 #include <span>
 #include <string>
 #include <vector>

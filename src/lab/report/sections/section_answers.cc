@@ -1,10 +1,8 @@
 // Whole answers to texts: their order, and whether their match probabilities come true.
-#include <cmath>
 
 #include <fmt/format.h>
 
 #include "lab/report/run_sections.h"
-#include "saccade/pages/html.h"
 
 namespace saccade::lab {
 namespace {
@@ -21,9 +19,9 @@ Table orders_table(const std::string& dataset, const std::vector<AnswersEntry>& 
       "{}: the first ten hits, ordered by embeddings alone, by keywords alone, by two other ways of fusion, and by "
       "default",
       dataset);
-  table.columns = {text_column("model", "model"),
-                   text_column("queries", "queries"),
-                   text_column("order", "order"),
+  table.columns = {text_column("model"),
+                   text_column("queries"),
+                   text_column("order"),
                    figure_column("nDCG@10", "ndcg"),
                    figure_column("first hit right", "first_right"),
                    figure_column("nDCG@10 of the default less this", "default_leads")};
@@ -48,7 +46,7 @@ Chart reliability_chart(const std::string& dataset, const std::vector<AnswersEnt
   chart.data.name = fmt::format("answers-calibration-{}", dataset);
   chart.data.columns = {text_column("model", "name"), text_column("colour", "series"),
                         number_column("match probability", "promised"), figure_column("right", "value"),
-                        number_column("hits", "hits")};
+                        number_column("hits")};
   for (const AnswersEntry& entry : entries) {
     if (entry.figures->bins.empty()) continue;
     chart.legend.push_back(entry.series);
@@ -70,7 +68,7 @@ Table answers_calibration_table(const std::string& dataset, const std::vector<An
   table.caption = fmt::format(
       "{}: match probabilities; absent: queries for things that are not there, at 10% of false alarms",
       dataset);
-  table.columns = {text_column("model", "model"),
+  table.columns = {text_column("model"),
                    number_column("expected calibration error", "ece"),
                    figure_column("right first hits at 0.5 or above", "first_right_above_half"),
                    figure_column("absent, and told", "absent_named"),
@@ -93,8 +91,8 @@ Table answers_cuts_table(const std::string& dataset, const std::vector<AnswersEn
   table.name = fmt::format("answers-cuts-{}", dataset);
   table.caption =
       fmt::format("{}: hits at or above a cut; recall: of the right hits among the first ten", dataset);
-  table.columns = {text_column("model", "model"), number_column("cut", "cut"), number_column("hits", "hits"),
-                   figure_column("precision", "precision"), figure_column("recall", "recall")};
+  table.columns = {text_column("model"), number_column("cut"), number_column("hits"),
+                   figure_column("precision"), figure_column("recall")};
   for (const AnswersEntry& entry : entries) {
     for (const AnswersFigures::Cut& cut : entry.figures->cuts) {
       const Figure recall{.value = cut.recall};
@@ -108,25 +106,20 @@ Table answers_cuts_table(const std::string& dataset, const std::vector<AnswersEn
 }  // namespace
 
 std::string answers_section(const ReportData& data, PageBuilder& page) {
-  std::string html;
-  for (const LoadedRun& run : data.runs) {
-    const auto* metrics = std::get_if<AnswersMetrics>(&run.metrics);
-    if (metrics == nullptr) continue;
-    for (const RunDataset& dataset : run.run->info.datasets) {
-      std::vector<AnswersEntry> entries;
-      for (const AnswersResult& result : metrics->results) {
-        if (result.dataset != dataset.name || !result.unsupported.empty()) continue;
-        entries.push_back({data.series_of(run, result.model), &result.figures});
-      }
-      if (entries.empty()) continue;
-      html += fmt::format("<h3>{}</h3>\n", escape_html(dataset.name));
-      html += page.table(orders_table(dataset.name, entries));
-      const Chart chart = reliability_chart(dataset.name, entries);
-      if (!chart.data.rows.empty()) html += "<div class=\"panels\">\n" + page.chart(chart) + "</div>\n";
-      html += page.table(answers_calibration_table(dataset.name, entries));
-      html += page.table(answers_cuts_table(dataset.name, entries));
+  const auto part = [&](const LoadedRun& run, const AnswersMetrics& metrics, const std::string& dataset) {
+    std::vector<AnswersEntry> entries;
+    for (const AnswersResult& result : metrics.results) {
+      if (result.dataset != dataset || !result.unsupported.empty()) continue;
+      entries.push_back({data.series_of(run, result.model), &result.figures});
     }
-  }
+    if (entries.empty()) return std::string();
+    std::string own = page.table(orders_table(dataset, entries));
+    const Chart chart = reliability_chart(dataset, entries);
+    if (!chart.data.rows.empty()) own += "<div class=\"panels\">\n" + page.chart(chart) + "</div>\n";
+    own += page.table(answers_calibration_table(dataset, entries));
+    return own + page.table(answers_cuts_table(dataset, entries));
+  };
+  const std::string html = dataset_parts<AnswersMetrics>(data, part);
   if (html.empty()) return {};
   return "<section id=\"answers\"><h2>Answers</h2>\n<p class=\"soft\">Each dataset as a collection with some of its captions, "
          "asked by its other captions, by words of them, and for things that are not there.</p>\n" +

@@ -9,7 +9,6 @@
 #include "lab/report/run_sections.h"
 #include "lab/report/table.h"
 #include "saccade/core/counts.h"
-#include "saccade/pages/html.h"
 
 namespace saccade::lab {
 namespace {
@@ -48,16 +47,19 @@ std::string tau_charts(const ReportData& data, const LoadedRun& run, const std::
       "Share of queries with a target among the first ten, by the cosine from which a token of the image and one "
       "of the text become one.";
   recall.data.name = "composed-tau-" + dataset;
-  recall.data.columns = {text_column("composer", "name"), text_column("colour", "series"),
-                         number_column("tau", "tau"),     figure_column("r10", "value"),
-                         figure_column("r1", "r1"),       number_column("tokens matched", "matched")};
+  recall.data.columns = {text_column("composer", "name"),
+                         text_column("colour", "series"),
+                         number_column("tau"),
+                         figure_column("r10", "value"),
+                         figure_column("r1"),
+                         number_column("tokens matched", "matched")};
   Chart matched;
   matched.title = dataset + ": matched tokens against tau";
   matched.words = "Share of the texts' tokens that meet one of the reference's, start and end among them.";
   matched.table = false;
   matched.data.name = "composed-matched-" + dataset;
   matched.data.columns = {text_column("composer", "name"), text_column("colour", "series"),
-                          number_column("tau", "tau"), number_column("tokens matched", "value")};
+                          number_column("tau"), number_column("tokens matched", "value")};
   const bool several = run.run->info.checkpoints.size() > 1;
   for (const TauPoint& each : curves) {
     if (each.dataset != dataset) continue;
@@ -86,8 +88,7 @@ std::string similarity_chart(const ReportData& data, const LoadedRun& run, const
   chart.words = "Each token of a reference with each of its text's.";
   chart.data.name = "composed-tokens-" + dataset;
   chart.data.columns = {text_column("model", "name"), text_column("colour", "series"),
-                        text_column("cosine from", "bin"), number_column("pairs", "pairs"),
-                        number_column("share", "share")};
+                        text_column("cosine from", "bin"), number_column("pairs"), number_column("share")};
   // Outer bins that are empty for all checkpoints are left out.
   size_t first = std::numeric_limits<size_t>::max();
   size_t last = 0;
@@ -125,14 +126,13 @@ Table figures_table(const ReportData& data, const LoadedRun& run, const std::str
   Table table;
   table.name = fmt::format("composed-{}-{}", dataset, figures.names.front());
   table.caption = fmt::format("{}: {}", dataset, figures.what);
-  table.columns = {text_column("model", "model"), text_column("method", "method"), text_column("of", "of"),
-                   number_column("queries", "queries")};
+  table.columns = {text_column("model"), text_column("method"), text_column("of"), number_column("queries")};
   std::vector<std::string> shown;
   for (const std::string& name : figures.names) {
     for (const ComposedResult& result : results) {
       if (result.dataset != dataset || find_named(result.group.figures, name) == nullptr) continue;
       shown.push_back(name);
-      table.columns.push_back(figure_column(name, name));
+      table.columns.push_back(figure_column(name));
       break;
     }
   }
@@ -165,13 +165,12 @@ Table ablations_table(const std::string& dataset, const std::vector<ComposedAbla
   table.caption =
       fmt::format("{}: ablations, means over {}; differences are the ablation less the full training",
                   dataset, counted(std::ssize(rows.front()->seeds), "seed"));
-  table.columns = {text_column("training", "training"), text_column("changed", "changed"),
-                   text_column("of", "of")};
+  table.columns = {text_column("training"), text_column("changed"), text_column("of")};
   std::vector<std::string> shown;
   for (const std::string& name : names) {
     if (find_named(rows.front()->figures, name) == nullptr) continue;
     shown.push_back(name);
-    table.columns.push_back(figure_column(name, name));
+    table.columns.push_back(figure_column(name));
   }
   for (const std::string& name : shown) {
     table.columns.push_back(figure_column(name + " less full", name + "_difference"));
@@ -195,23 +194,18 @@ Table ablations_table(const std::string& dataset, const std::vector<ComposedAbla
 Result<std::string> composed_section(const ReportData& data, const RunPageOptions& options, PageBuilder& page,
                                      ThreadPool& pool, const ProgressCallback& progress,
                                      const std::stop_token& stop) {
-  std::string html;
-  for (const LoadedRun& run : data.runs) {
-    const auto* metrics = std::get_if<ComposedMetrics>(&run.metrics);
-    if (metrics == nullptr) continue;
-    for (const RunDataset& dataset : run.run->info.datasets) {
-      std::string tables;
-      const Table ablations = ablations_table(dataset.name, metrics->ablations);
-      if (!ablations.rows.empty()) tables += page.table(ablations);
-      for (const ComposedFigureSet& figures : composed_figure_sets()) {
-        const Table table = figures_table(data, run, dataset.name, metrics->results, figures);
-        if (!table.rows.empty()) tables += page.table(table);
-      }
-      tables += tau_charts(data, run, dataset.name, metrics->tau_curves, page);
-      tables += similarity_chart(data, run, dataset.name, metrics->token_similarities, page);
-      if (!tables.empty()) html += fmt::format("<h3>{}</h3>\n{}", escape_html(dataset.name), tables);
+  const auto part = [&](const LoadedRun& run, const ComposedMetrics& metrics, const std::string& dataset) {
+    std::string tables;
+    const Table ablations = ablations_table(dataset, metrics.ablations);
+    if (!ablations.rows.empty()) tables += page.table(ablations);
+    for (const ComposedFigureSet& figures : composed_figure_sets()) {
+      const Table table = figures_table(data, run, dataset, metrics.results, figures);
+      if (!table.rows.empty()) tables += page.table(table);
     }
-  }
+    tables += tau_charts(data, run, dataset, metrics.tau_curves, page);
+    return tables + similarity_chart(data, run, dataset, metrics.token_similarities, page);
+  };
+  const std::string html = dataset_parts<ComposedMetrics>(data, part);
   if (html.empty()) return std::string();
   SACCADE_ASSIGN(const std::string examples, composed_examples(data, options, pool, progress, stop));
   return "<section id=\"composed\"><h2>Composed search</h2>\n<p class=\"soft\">An image and a change in words are one query; "

@@ -151,9 +151,7 @@ class Writer {
     const auto at = item_of(group_, number);
     if (!at) return "<div class=\"thumb\"><span>not in the run's items</span></div>";
     const RunImage& each = group_.items->images[*at];
-    const Thumbnail& thumbnail = shelf_.at(shelf_.add(each.image));
-    return fmt::format("<div class=\"thumb {}\" title=\"{}\">{}</div>", thumbnail.background,
-                       escape_html(each.id), picture_html(thumbnail, each.id));
+    return tile_html(shelf_.at(shelf_.add(each.image)), each.id);
   }
 
   [[nodiscard]] std::string example_html(const Example& example) const {

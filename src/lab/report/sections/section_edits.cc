@@ -7,7 +7,6 @@
 #include "lab/report/page_builder.h"
 #include "lab/report/run_sections.h"
 #include "lab/report/table.h"
-#include "saccade/pages/html.h"
 
 namespace saccade::lab {
 namespace {
@@ -22,8 +21,8 @@ Table methods_table(const ReportData& data, const LoadedRun& run, const std::str
   Table table;
   table.name = "edits-" + dataset;
   table.caption = dataset + ": share of queries with a target among the first k, asked by one image or row";
-  table.columns = {text_column("model", "model"), text_column("asked by", "method"),
-                   number_column("queries", "queries"), figure_column("r1", "r1"), figure_column("r5", "r5")};
+  table.columns = {text_column("model"), text_column("asked by", "method"), number_column("queries"),
+                   figure_column("r1"), figure_column("r5")};
   for (const EditsResult& result : metrics.results) {
     if (result.dataset != dataset || result.group.of != "all") continue;
     table.rows.push_back({text_cell(data.series_of(run, result.model).name), text_cell(result.method),
@@ -39,12 +38,12 @@ Table kinds_table(const ReportData& data, const LoadedRun& run, const std::strin
   Table table;
   table.name = "edits-kinds-" + dataset;
   table.caption = dataset + ": generated images by kind of change; cosines are with the true target";
-  table.columns = {text_column("model", "model"),
-                   text_column("kind", "kind"),
-                   number_column("queries", "queries"),
-                   figure_column("r1", "r1"),
-                   figure_column("r5", "r5"),
-                   figure_column("cosine", "cosine"),
+  table.columns = {text_column("model"),
+                   text_column("kind"),
+                   number_column("queries"),
+                   figure_column("r1"),
+                   figure_column("r5"),
+                   figure_column("cosine"),
                    figure_column("the reference's", "reference_cosine")};
   std::vector<const EditsResult*> results;
   for (const EditsResult& result : metrics.results) {
@@ -82,9 +81,9 @@ Table likeness_table(const ReportData& data, const LoadedRun& run, const std::st
       dataset +
       ": how like the true target the generated images are, and the rank correlation of that with what asking by them "
       "gains over the sum of reference and text (1 / rank)";
-  table.columns = {text_column("model", "model"),     number_column("queries", "queries"),
-                   figure_column("cosine", "cosine"), figure_column("the reference's", "reference_cosine"),
-                   figure_column("gain", "gain"),     figure_column("correlation", "correlation")};
+  table.columns = {text_column("model"),    number_column("queries"),
+                   figure_column("cosine"), figure_column("the reference's", "reference_cosine"),
+                   figure_column("gain"),   figure_column("correlation")};
   for (const EditsLikeness& one : metrics.likeness) {
     if (one.dataset != dataset || one.of != "all") continue;
     const Figure* correlation = one.correlation ? &*one.correlation : nullptr;
@@ -99,22 +98,17 @@ Table likeness_table(const ReportData& data, const LoadedRun& run, const std::st
 }  // namespace
 
 std::string edits_section(const ReportData& data, PageBuilder& page) {
-  std::string html;
-  for (const LoadedRun& run : data.runs) {
-    const auto* metrics = std::get_if<EditsMetrics>(&run.metrics);
-    if (metrics == nullptr) continue;
-    for (const RunDataset& dataset : run.run->info.datasets) {
-      std::string tables;
-      for (const Table& table : {methods_table(data, run, dataset.name, *metrics),
-                                 likeness_table(data, run, dataset.name, *metrics),
-                                 kinds_table(data, run, dataset.name, *metrics)}) {
-        if (!table.rows.empty()) tables += page.table(table);
-      }
-      if (tables.empty()) continue;
-      html += fmt::format("<h3>{}</h3>\n<p class=\"soft\">Engine: {}</p>\n{}", escape_html(dataset.name),
-                          escape_html(dump_json(metrics->engine)), tables);
+  const auto part = [&](const LoadedRun& run, const EditsMetrics& metrics, const std::string& dataset) {
+    std::string tables;
+    for (const auto& make : {methods_table, likeness_table, kinds_table}) {
+      const Table table = make(data, run, dataset, metrics);
+      if (!table.rows.empty()) tables += page.table(table);
     }
-  }
+    if (tables.empty()) return tables;
+    return fmt::format("<p class=\"soft\">Engine: {}</p>\n{}", escape_html(dump_json(metrics.engine)),
+                       tables);
+  };
+  const std::string html = dataset_parts<EditsMetrics>(data, part);
   if (html.empty()) return html;
   return "<section id=\"edits\"><h2>Generated edits</h2>\n<p class=\"soft\">A generated image stands for the target of an "
          "edit query: its nearest neighbour in the query's gallery should be that target.</p>\n" +

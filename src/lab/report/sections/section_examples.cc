@@ -7,7 +7,6 @@
 
 #include "lab/report/run_sections.h"
 #include "saccade/pages/html.h"
-#include "saccade/pages/thumbnail.h"
 
 namespace saccade::lab {
 namespace {
@@ -130,9 +129,7 @@ class Writer {
       return fmt::format("<div class=\"thumb\"><span>image {}: not in the run's items</span></div>", image);
     }
     const RunImage& each = items_.images[static_cast<size_t>(image)];
-    const Thumbnail& thumbnail = shelf_.at(shelf_.add(each.image));
-    return fmt::format("<div class=\"thumb {}\" title=\"{}\">{}</div>", thumbnail.background,
-                       escape_html(each.id), picture_html(thumbnail, each.id));
+    return tile_html(shelf_.at(shelf_.add(each.image)), each.id);
   }
 
   [[nodiscard]] std::string example_html(const RunQuery& query) const {

@@ -104,7 +104,7 @@ Table recall_table(const ReportData& data, const HeadRun& run) {
   table.name = "heads-" + run.dataset;
   table.caption =
       fmt::format("{}: no head, baseline and improved, on {} pairs", run.dataset, count_text(run.most_pairs));
-  table.columns = {text_column("model", "model")};
+  table.columns = {text_column("model")};
   add_recall_columns(table);
   for (const TableRow& row : table_rows(data, run)) {
     table.rows.push_back({text_cell(row.name)});
@@ -119,7 +119,7 @@ Table verdict_table(const HeadRun& run) {
   table.name = "heads-differences-" + run.dataset;
   table.caption =
       fmt::format("{}: paired differences, over the same resamples of images and seeds", run.dataset);
-  table.columns = {text_column("a", "a"), text_column("b", "b")};
+  table.columns = {text_column("a"), text_column("b")};
   add_recall_columns(table);
   Verdicts by_mean_recall;
   // Comparisons of heads come first, those with no head behind them.
@@ -144,7 +144,7 @@ Chart recall_bars(const ReportData& data, const HeadRun& run) {
   chart.words = "R@1, R@5 and R@10 in both directions; the table has the intervals.";
   chart.data.name = "heads-recall-" + run.dataset;
   chart.data.columns = {text_column("figure", "bin"), text_column("colour", "series"),
-                        text_column("model", "name"), number_column("share", "share")};
+                        text_column("model", "name"), number_column("share")};
   std::vector<std::string> bins;
   for (const Direction direction : kBothDirections) {
     for (const std::string_view name : kRecalls) {
@@ -195,8 +195,8 @@ Table cells_table(const HeadRun& run) {
   Table table;
   table.name = "heads-all-" + run.dataset;
   table.caption = run.dataset + ": every kind, size and width";
-  table.columns = {text_column("head", "kind"), number_column("pairs", "pairs"),
-                   number_column("width", "width"), number_column("seeds", "seeds")};
+  table.columns = {text_column("head", "kind"), number_column("pairs"), number_column("width"),
+                   number_column("seeds")};
   add_recall_columns(table);
   for (const HeadCell* cell : run.cells) {
     table.rows.push_back({text_cell(cell->kind), number_cell(cell->pairs), number_cell(cell->width),
@@ -234,10 +234,7 @@ class SideBySide {
       const auto answers = answers_.find(picture);
       const RunImage& image = items_->images[static_cast<size_t>(picture)];
       if (answers == answers_.end() || image.image.path.empty()) continue;
-      const Thumbnail& thumbnail = shelf.at(number);
-      html += fmt::format(
-          "<article class=\"example side-by-side\"><div class=\"thumb {}\" title=\"{}\">{}</div>\n",
-          thumbnail.background, escape_html(image.id), picture_html(thumbnail, image.id));
+      html += "<article class=\"example side-by-side\">" + tile_html(shelf.at(number), image.id) + "\n";
       for (const auto& [series, query] : answers->second) html += column(series, *query);
       html += "</article>\n";
     }

@@ -53,8 +53,8 @@ std::vector<BoardColumn> columns_of(const Leaderboard& board) {
     columns.push_back({std::move(column), std::move(cell)});
   };
   // The first column stays in view where the table is wider than the window.
-  add(text_column("model", "model"), [](const LeaderboardRow& row) { return text_cell(row.model); });
-  add(number_column("rank", "rank"), [](const LeaderboardRow& row) {
+  add(text_column("model"), [](const LeaderboardRow& row) { return text_cell(row.model); });
+  add(number_column("rank"), [](const LeaderboardRow& row) {
     return row.rank ? count_cell(*row.rank) : number_cell(Figure::kNone);
   });
   for (const Direction direction : kBothDirections) {
@@ -101,10 +101,10 @@ std::vector<BoardColumn> columns_of(const Leaderboard& board) {
     add(figure_column("queries/s", "queries_per_s"),
         [](const LeaderboardRow& row) { return spread_cell(row.queries_per_s); });
   }
-  add(number_column("parameters", "parameters"), [](const LeaderboardRow& row) {
+  add(number_column("parameters"), [](const LeaderboardRow& row) {
     return row.parameters > 0 ? count_cell(row.parameters) : number_cell(Figure::kNone);
   });
-  add(text_column("vectors", "vectors"), [](const LeaderboardRow& row) {
+  add(text_column("vectors"), [](const LeaderboardRow& row) {
     return text_cell(row.scored_by.empty() ? "" : row.scored_by == "maxsim" ? "late interaction" : "dense");
   });
   std::vector<std::pair<std::string, std::string>> lengths;  // dataset, and its domain in the heading

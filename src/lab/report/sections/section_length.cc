@@ -169,11 +169,11 @@ Table lengths_table(const std::string& dataset, const std::vector<Entry>& entrie
   table.name = "effective-length-" + dataset;
   table.caption =
       dataset + ": effective length, the fewest tokens whose R@1 reaches that share of the curve's best";
-  table.columns = {text_column("model", "model"),
-                   text_column("direction", "direction"),
+  table.columns = {text_column("model"),
+                   text_column("direction"),
                    figure_column("effective length", "effective"),
                    number_column("of it the text's own", "own"),
-                   number_column("share", "share"),
+                   number_column("share"),
                    number_column("room for", "limit"),
                    number_column("best R@1", "best"),
                    text_column("", "remark"),
@@ -206,7 +206,7 @@ Table domains_table(const std::vector<Domain>& domains, Direction direction) {
   Table table;
   table.name = fmt::format("effective-length-by-domain-{}", direction_name(direction));
   table.caption = fmt::format("Effective length by domain, {}", direction_words(direction));
-  table.columns = {text_column("model", "model")};
+  table.columns = {text_column("model")};
   std::vector<std::string> models;
   for (const Domain& domain : domains) {
     for (const auto& [dataset, entries] : domain.datasets) {
@@ -240,9 +240,8 @@ Table chunking_table(const std::string& dataset, const std::vector<Entry>& entri
   table.name = "chunking-" + dataset;
   table.caption =
       dataset + ": whole texts in chunks, pooled, against texts cut at the model's limit (R@1, paired)";
-  table.columns = {text_column("model", "model"), text_column("chunks", "chunks"),
-                   text_column("pooling", "pooling"), text_column("direction", "direction"),
-                   figure_column("chunks \xE2\x88\x92 cut", "difference")};
+  table.columns = {text_column("model"), text_column("chunks"), text_column("pooling"),
+                   text_column("direction"), figure_column("chunks \xE2\x88\x92 cut", "difference")};
   Verdicts verdicts;
   for (const Entry& entry : entries) {
     for (const ChunkingRecord& one : entry.result->chunking) {
@@ -299,8 +298,7 @@ Chart token_chart(const std::string& dataset, const Entry& entry) {
   chart.legend = {entry.series};
   chart.data.name = fmt::format("tokens-{}-{}", dataset, entry.series.name);
   chart.data.columns = {text_column("model", "name"), text_column("colour", "series"),
-                        text_column("tokens", "bin"), number_column("texts", "texts"),
-                        number_column("share", "share")};
+                        text_column("tokens", "bin"), number_column("texts"), number_column("share")};
   const auto total = static_cast<double>(std::reduce(tokens.counts.begin(), tokens.counts.end()));
   std::vector<std::string> bins;
   for (size_t i = 0; i < tokens.counts.size() && total > 0; ++i) {

@@ -10,19 +10,12 @@
 #include "lab/eval/figures/projection.h"
 #include "lab/report/run_sections.h"
 #include "saccade/core/files/safetensors.h"
+#include "saccade/core/random.h"
 #include "saccade/core/rows.h"
 #include "saccade/pages/html.h"
 
 namespace saccade::lab {
 namespace {
-
-// SplitMix64's mixing (Steele, Lea and Flood, OOPSLA 2014): a fixed order, independent of the dataset's.
-uint64_t mixed(uint64_t z) {
-  z += 0x9e3779b97f4a7c15U;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9U;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebU;
-  return z ^ (z >> 31);
-}
 
 // A sample of an embeddings file's rows.
 struct Sample {
@@ -78,8 +71,10 @@ Result<Sample> draw_sample(const std::filesystem::path& path, int64_t points, ui
   sample.images.resize(static_cast<size_t>(sample.all_images));
   std::iota(sample.images.begin(), sample.images.end(), 0);
   if (sample.all_images > points / 2) {
+    // An order that is independent of the dataset's.
+    const uint64_t mixed = SplitMix(seed).next();
     std::ranges::stable_sort(sample.images, {},
-                             [&](int64_t i) { return mixed(mixed(seed) ^ static_cast<uint64_t>(i)); });
+                             [&](int64_t i) { return SplitMix(mixed ^ static_cast<uint64_t>(i)).next(); });
     sample.images.resize(static_cast<size_t>(points / 2));
     std::ranges::sort(sample.images);
   }
@@ -107,8 +102,8 @@ Chart map_chart(const Sample& sample, const Matrix<double>& points, const RunIte
   chart.square = true;
   chart.table = false;
   chart.data.name = fmt::format("{}-{}", method, title);
-  chart.data.columns = {text_column("kind", "kind"), text_column("colour", "series"),
-                        text_column("what", "label"), number_column("x", "x"), number_column("y", "y")};
+  chart.data.columns = {text_column("kind"), text_column("colour", "series"), text_column("what", "label"),
+                        number_column("x"), number_column("y")};
   double low = std::numeric_limits<double>::infinity();
   double high = -low;
   const auto images = std::ssize(sample.images);
@@ -174,10 +169,10 @@ Result<std::string> maps_section(const ReportData& data, const RunPageOptions& o
   Table gaps;
   gaps.name = "modality-gap";
   gaps.caption = "The gap between images and texts";
-  gaps.columns = {text_column("dataset", "dataset"),
-                  text_column("model", "model"),
-                  number_column("images", "images"),
-                  number_column("texts", "texts"),
+  gaps.columns = {text_column("dataset"),
+                  text_column("model"),
+                  number_column("images"),
+                  number_column("texts"),
                   number_column("distance of centroids", "distance"),
                   number_column("nearest neighbour of the other kind", "other_kind"),
                   number_column("were they mixed", "other_kind_mixed")};

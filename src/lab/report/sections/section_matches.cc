@@ -1,10 +1,8 @@
 // Calibration of match probabilities: predicted against observed, and the effect of cut-offs.
-#include <cmath>
 
 #include <fmt/format.h>
 
 #include "lab/report/run_sections.h"
-#include "saccade/pages/html.h"
 
 namespace saccade::lab {
 namespace {
@@ -30,8 +28,8 @@ Chart calibration_chart(const std::string& dataset, const Kind& kind, const std:
       "where promises come true, both are the same.";
   chart.data.name = fmt::format("calibration-{}-{}", dataset, kind.key);
   chart.data.columns = {text_column("model", "name"), text_column("colour", "series"),
-                        number_column("promised", "promised"), figure_column("came true", "value"),
-                        number_column("hits", "hits")};
+                        number_column("promised"), figure_column("came true", "value"),
+                        number_column("hits")};
   for (const Entry& entry : entries) {
     if (entry.figures->bins.empty()) continue;
     chart.legend.push_back(entry.series);
@@ -52,8 +50,8 @@ Table summary_table(const std::string& dataset, const Kind& kind, const std::vec
       "{}, {}: how well an answer that is there is told from one that is not (AUROC), by "
       "likelihood and by cosine",
       dataset, kind.words);
-  table.columns = {text_column("model", "model"),
-                   number_column("asked", "asked"),
+  table.columns = {text_column("model"),
+                   number_column("asked"),
                    figure_column("first hit right", "first_right"),
                    figure_column("there or not", "found_auroc"),
                    figure_column("by cosine", "cosine_auroc"),
@@ -78,12 +76,12 @@ Table cuts_table(const std::string& dataset, const Kind& kind, const std::vector
       "{}, {}: what a cut shows; found: queries with an answer that show any hit, false found: "
       "queries without one that do",
       dataset, kind.words);
-  table.columns = {text_column("model", "model"),
-                   number_column("cut", "cut"),
-                   number_column("hits", "hits"),
-                   number_column("promised", "promised"),
-                   figure_column("precision", "precision"),
-                   figure_column("found", "found"),
+  table.columns = {text_column("model"),
+                   number_column("cut"),
+                   number_column("hits"),
+                   number_column("promised"),
+                   figure_column("precision"),
+                   figure_column("found"),
                    figure_column("false found", "false_found")};
   for (const Entry& entry : entries) {
     for (const MatchFigures::Cut& cut : entry.figures->cuts) {
@@ -99,29 +97,25 @@ Table cuts_table(const std::string& dataset, const Kind& kind, const std::vector
 }  // namespace
 
 std::string matches_section(const ReportData& data, PageBuilder& page) {
-  std::string html;
-  for (const LoadedRun& run : data.runs) {
-    const auto* metrics = std::get_if<MatchesMetrics>(&run.metrics);
-    if (metrics == nullptr) continue;
-    for (const RunDataset& dataset : run.run->info.datasets) {
-      std::string parts;
-      for (const Kind& kind : kKinds) {
-        std::vector<Entry> entries;
-        for (const MatchesResult& result : metrics->results) {
-          const std::optional<MatchFigures>& figures = result.*kind.figures;
-          if (result.dataset != dataset.name || !figures) continue;
-          entries.push_back({data.series_of(run, result.model), &*figures});
-        }
-        if (entries.empty()) continue;
-        parts += page.table(summary_table(dataset.name, kind, entries));
-        const Chart chart = calibration_chart(dataset.name, kind, entries);
-        if (chart.data.rows.empty()) continue;
-        parts += "<div class=\"panels\">\n" + page.chart(chart) + "</div>\n" +
-                 page.table(cuts_table(dataset.name, kind, entries));
+  const auto part = [&](const LoadedRun& run, const MatchesMetrics& metrics, const std::string& dataset) {
+    std::string own;
+    for (const Kind& kind : kKinds) {
+      std::vector<Entry> entries;
+      for (const MatchesResult& result : metrics.results) {
+        const std::optional<MatchFigures>& figures = result.*kind.figures;
+        if (result.dataset != dataset || !figures) continue;
+        entries.push_back({data.series_of(run, result.model), &*figures});
       }
-      if (!parts.empty()) html += fmt::format("<h3>{}</h3>\n{}", escape_html(dataset.name), parts);
+      if (entries.empty()) continue;
+      own += page.table(summary_table(dataset, kind, entries));
+      const Chart chart = calibration_chart(dataset, kind, entries);
+      if (chart.data.rows.empty()) continue;
+      own += "<div class=\"panels\">\n" + page.chart(chart) + "</div>\n" +
+             page.table(cuts_table(dataset, kind, entries));
     }
-  }
+    return own;
+  };
+  const std::string html = dataset_parts<MatchesMetrics>(data, part);
   if (html.empty()) return {};
   return "<section id=\"matches\"><h2>Nothing matches</h2>\n<p class=\"soft\">What search promises of its hits, learned "
          "on one half of the classes and asked of the other, with the answer there and with its class taken away.</p>\n" +

@@ -7,7 +7,6 @@
 
 #include "lab/report/run_sections.h"
 #include "lab/report/verdicts.h"
-#include "saccade/pages/html.h"
 
 namespace saccade::lab {
 namespace {
@@ -32,7 +31,7 @@ Chart composition_chart(const std::string& dataset, const std::vector<Compositio
   chart.table = false;
   chart.data.name = "scores-" + dataset;
   chart.data.columns = {text_column("score", "group"), text_column("colour", "series"),
-                        text_column("model", "name"), figure_column("value", "value")};
+                        text_column("model", "name"), figure_column("value")};
   std::vector<std::string> groups;
   for (const std::string_view score : kScores) {
     bool any = false;
@@ -56,10 +55,9 @@ Table composition_table(const std::string& dataset, const std::vector<Compositio
   Table table;
   table.name = "composition-" + dataset;
   table.caption = dataset + ": scores by kind of change; comparisons are strict, so that ties count as wrong";
-  table.columns = {text_column("model", "model"),   text_column("kind", "kind"),
-                   number_column("items", "items"), number_column("tied", "tied"),
-                   figure_column("text", "text"),   figure_column("image", "image"),
-                   figure_column("group", "group")};
+  table.columns = {text_column("model"),  text_column("kind"),   number_column("items"),
+                   number_column("tied"), figure_column("text"), figure_column("image"),
+                   figure_column("group")};
   for (const CompositionEntry& each : results) {
     std::vector<Cell> row = {text_cell(each.series.name), text_cell(kind_words(each.result->kind)),
                              number_cell(each.result->items), number_cell(each.result->tied)};
@@ -75,8 +73,8 @@ Table composition_differences(const ReportData& data, const LoadedRun& run, cons
   Table table;
   table.name = "differences-" + dataset;
   table.caption = dataset + ": paired differences";
-  table.columns = {text_column("a", "a"), text_column("b", "b"), text_column("kind", "kind"),
-                   text_column("score", "score"), figure_column("a \xE2\x88\x92 b", "difference")};
+  table.columns = {text_column("a"), text_column("b"), text_column("kind"), text_column("score"),
+                   figure_column("a \xE2\x88\x92 b", "difference")};
   Verdicts verdicts;
   for (const CompositionComparison& comparison : std::get<CompositionMetrics>(run.metrics).comparisons) {
     if (comparison.dataset != dataset) continue;
@@ -103,8 +101,8 @@ void add_training_row(Table& table, const std::string& name, size_t colour, doub
 Table training_table(std::string name) {
   Table table;
   table.name = std::move(name);
-  table.columns = {text_column("series", "name"), text_column("colour", "series"),
-                   number_column("step", "step"), number_column("value", "value")};
+  table.columns = {text_column("series", "name"), text_column("colour", "series"), number_column("step"),
+                   number_column("value")};
   return table;
 }
 
@@ -164,24 +162,20 @@ Chart held_out_chart(const ReportFolder& training, const std::string& name) {
 }  // namespace
 
 std::string composition_section(const ReportData& data, PageBuilder& page) {
-  std::string html;
-  for (const LoadedRun& run : data.runs) {
-    const auto* metrics = std::get_if<CompositionMetrics>(&run.metrics);
-    if (metrics == nullptr) continue;
-    for (const RunDataset& dataset : run.run->info.datasets) {
-      std::vector<CompositionEntry> its;
-      for (const CompositionResult& result : metrics->results) {
-        if (result.dataset != dataset.name) continue;
-        its.push_back({data.series_of(run, result.model), &result});
-      }
-      if (its.empty()) continue;
-      html += fmt::format("<h3>{}</h3>\n<div class=\"panels\">\n{}</div>\n{}", escape_html(dataset.name),
-                          page.chart(composition_chart(dataset.name, its)),
-                          page.table(composition_table(dataset.name, its)));
-      const Table differences = composition_differences(data, run, dataset.name);
-      if (!differences.rows.empty()) html += page.table(differences);
+  const auto part = [&](const LoadedRun& run, const CompositionMetrics& metrics, const std::string& dataset) {
+    std::vector<CompositionEntry> entries;
+    for (const CompositionResult& result : metrics.results) {
+      if (result.dataset == dataset) entries.push_back({data.series_of(run, result.model), &result});
     }
-  }
+    if (entries.empty()) return std::string();
+    std::string own =
+        fmt::format("<div class=\"panels\">\n{}</div>\n{}", page.chart(composition_chart(dataset, entries)),
+                    page.table(composition_table(dataset, entries)));
+    const Table differences = composition_differences(data, run, dataset);
+    if (!differences.rows.empty()) own += page.table(differences);
+    return own;
+  };
+  const std::string html = dataset_parts<CompositionMetrics>(data, part);
   if (html.empty()) return {};
   return "<section id=\"composition\"><h2>Composition</h2>\n<p class=\"soft\">Captions of the same words "
          "that mean different things, and their images: the right pairs must score higher than the "

@@ -8,7 +8,6 @@
 #include "lab/report/headlines.h"
 #include "lab/report/run_sections.h"
 #include "saccade/core/counts.h"
-#include "saccade/pages/html.h"
 
 namespace saccade::lab {
 namespace {
@@ -76,7 +75,7 @@ Table overview_table(const std::vector<HeadlineColumn>& columns, const std::vect
   table.caption =
       "Bold: the best of a column. \xE2\x89\x88: cannot be told apart from it, by the paired test where one run measured both "
       "(after Holm's correction for the column), else because the intervals overlap";
-  table.columns = {text_column("model", "model")};
+  table.columns = {text_column("model")};
   if (ranked > 0) table.columns.push_back(number_column(ranked > 1 ? "mean rank" : "rank", "rank"));
   for (const HeadlineColumn& column : columns) {
     table.columns.push_back(figure_column(fmt::format("{}: {}", column.dataset, column.figure), column.key));
@@ -111,7 +110,7 @@ Chart overview_chart(const std::vector<HeadlineColumn>& columns, const std::vect
   chart.table = false;
   chart.data.name = "result-chart";
   chart.data.columns = {text_column("figure", "group"), text_column("colour", "series"),
-                        text_column("model", "name"), figure_column("value", "value")};
+                        text_column("model", "name"), figure_column("value")};
   std::vector<std::string> groups;
   for (size_t c = 0; c < columns.size(); ++c) {
     if (columns[c].unit != Unit::kShare) continue;

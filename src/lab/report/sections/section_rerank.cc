@@ -3,7 +3,6 @@
 
 #include "lab/report/run_sections.h"
 #include "lab/report/verdicts.h"
-#include "saccade/pages/html.h"
 
 namespace saccade::lab {
 namespace {
@@ -59,9 +58,12 @@ Table rerank_table(const std::string& dataset, const std::vector<RerankEntry>& e
   table.caption = fmt::format(
       "{}: figures by the number of answers reranked, and the paired difference of R@1 to the first model alone",
       dataset);
-  table.columns = {text_column("model", "model"),      text_column("direction", "direction"),
-                   number_column("depth", "depth"),    figure_column("R@1", "r1"),
-                   figure_column("R@5", "r5"),         figure_column("R@10", "r10"),
+  table.columns = {text_column("model"),
+                   text_column("direction"),
+                   number_column("depth"),
+                   figure_column("R@1", "r1"),
+                   figure_column("R@5", "r5"),
+                   figure_column("R@10", "r10"),
                    figure_column("R@1 gained", "gain")};
   Verdicts verdicts;
   for (const RerankEntry& entry : entries) {
@@ -86,30 +88,26 @@ Table rerank_table(const std::string& dataset, const std::vector<RerankEntry>& e
 }  // namespace
 
 std::string rerank_section(const ReportData& data, PageBuilder& page) {
-  std::string html;
-  for (const LoadedRun& run : data.runs) {
-    const auto* metrics = std::get_if<RetrievalMetrics>(&run.metrics);
-    if (metrics == nullptr) continue;
-    for (const RunDataset& dataset : run.run->info.datasets) {
-      std::vector<RerankEntry> entries;
-      std::string scorers;
-      for (const RetrievalResult& result : metrics->results) {
-        if (result.dataset != dataset.name || !result.rerank) continue;
-        entries.push_back({data.series_of(run, result.model), &result});
-        scorers += fmt::format(
-            "<p class=\"soft\">{}: {} scores {} pairs of an image and a text ({}), {} s per query.</p>\n",
-            escape_html(entries.back().series.name), escape_html(result.rerank->second),
-            count_cell(result.rerank->pairs).html, escape_html(result.rerank->by),
-            number_cell(result.rerank->seconds_per_query).html);
-      }
-      if (entries.empty()) continue;
-      html += fmt::format("<h3>{}</h3>\n{}<div class=\"panels\">\n", escape_html(dataset.name), scorers);
-      for (const Direction direction : kBothDirections) {
-        html += page.chart(rerank_chart(dataset.name, entries, direction));
-      }
-      html += "</div>\n" + page.table(rerank_table(dataset.name, entries, run.run->info));
+  const auto part = [&](const LoadedRun& run, const RetrievalMetrics& metrics, const std::string& dataset) {
+    std::vector<RerankEntry> entries;
+    std::string own;
+    for (const RetrievalResult& result : metrics.results) {
+      if (result.dataset != dataset || !result.rerank) continue;
+      entries.push_back({data.series_of(run, result.model), &result});
+      own += fmt::format(
+          "<p class=\"soft\">{}: {} scores {} pairs of an image and a text ({}), {} s per query.</p>\n",
+          escape_html(entries.back().series.name), escape_html(result.rerank->second),
+          count_cell(result.rerank->pairs).html, escape_html(result.rerank->by),
+          number_cell(result.rerank->seconds_per_query).html);
     }
-  }
+    if (entries.empty()) return own;
+    own += "<div class=\"panels\">\n";
+    for (const Direction direction : kBothDirections) {
+      own += page.chart(rerank_chart(dataset, entries, direction));
+    }
+    return own + "</div>\n" + page.table(rerank_table(dataset, entries, run.run->info));
+  };
+  const std::string html = dataset_parts<RetrievalMetrics>(data, part);
   if (html.empty()) return {};
   return "<section id=\"rerank\"><h2>Reranking</h2>\n<p class=\"soft\">A second model puts the first answers to each query into "
          "its order. The other answers stay behind them.</p>\n" +

@@ -95,7 +95,7 @@ Chart recall_chart(const ReportData& data, const Group& group, Direction directi
   chart.legend = series_in(data, group);
   chart.data.name = fmt::format("recall-{}-{}", group.dataset, direction_name(direction));
   chart.data.columns = {text_column("figure", "group"), text_column("colour", "series"),
-                        text_column("model", "name"), figure_column("value", "value")};
+                        text_column("model", "name"), figure_column("value")};
   std::vector<std::string> figures;
   for (const FigureName& figure : std::span(kFigures).first(3)) {
     figures.emplace_back(figure.heading.substr(0, figure.heading.find(',')));
@@ -121,7 +121,7 @@ Table figures_table(const ReportData& data, const Group& group, Direction direct
   for (const Entry& entry : group.entries) {
     several = several || entry.result->directions.of(direction).counts.several_right > 0;
   }
-  table.columns = {text_column("model", "model"), number_column("queries", "queries")};
+  table.columns = {text_column("model"), number_column("queries")};
   for (const FigureName& figure : kFigures) {
     if (!several && is_for_several(figure)) continue;
     table.columns.push_back(figure_column(std::string(figure.heading), std::string(figure.key)));
@@ -150,10 +150,9 @@ Table query_kinds_table(const ReportData& data, const Group& group) {
   table.caption = fmt::format(
       "{}, text to image by kind of query. Groups of fewer than {} images have Wilson's interval, with one trial for each image",
       group.dataset, kFewestClusters);
-  table.columns = {text_column("kind", "kind"),       text_column("group", "group"),
-                   text_column("model", "model"),     number_column("queries", "queries"),
-                   number_column("images", "images"), figure_column("R@1", "r1"),
-                   figure_column("R@5", "r5"),        figure_column("R@10", "r10")};
+  table.columns = {text_column("kind"),        text_column("group"),        text_column("model"),
+                   number_column("queries"),   number_column("images"),     figure_column("R@1", "r1"),
+                   figure_column("R@5", "r5"), figure_column("R@10", "r10")};
   for (const Entry& entry : group.entries) {
     if (!entry.result->groups) continue;
     const Series series = data.series_of(*entry.run, entry.result->model);
@@ -173,8 +172,8 @@ Table differences_table(const ReportData& data, const Group& group) {
   Table table;
   table.name = "differences-" + group.dataset;
   table.caption = fmt::format("{}: paired differences, over the same resamples", group.dataset);
-  table.columns = {text_column("a", "a"), text_column("b", "b"), text_column("direction", "direction"),
-                   text_column("figure", "figure"), figure_column("a \xE2\x88\x92 b", "difference")};
+  table.columns = {text_column("a"), text_column("b"), text_column("direction"), text_column("figure"),
+                   figure_column("a \xE2\x88\x92 b", "difference")};
   Verdicts verdicts;
   std::set<const LoadedRun*> done;  // a run's entries need not stand together: guessing comes last
   for (const Entry& entry : group.entries) {
@@ -231,8 +230,7 @@ Chart ranks_chart(const ReportData& data, const Group& group, Direction directio
   chart.words = "The rank of each query's first right answer.";
   chart.data.name = fmt::format("ranks-{}-{}", group.dataset, direction_name(direction));
   chart.data.columns = {text_column("model", "name"), text_column("colour", "series"),
-                        text_column("ranks", "bin"), number_column("queries", "queries"),
-                        number_column("share", "share")};
+                        text_column("ranks", "bin"), number_column("queries"), number_column("share")};
   const std::vector<int64_t> begins = rank_bins(static_cast<int64_t>(std::ceil(last)));
   std::vector<std::string> bins;
   for (size_t i = 0; i < begins.size(); ++i) {

@@ -7,7 +7,6 @@
 
 #include "lab/report/run_sections.h"
 #include "lab/report/sections/speed_chart.h"
-#include "saccade/pages/html.h"
 
 namespace saccade::lab {
 namespace {
@@ -34,17 +33,17 @@ Table throughput_table(const std::vector<Measured>& all) {
   Table table;
   table.name = "speed";
   table.caption = "Items a second, medians over passes with the slowest and the fastest; memory at its peak";
-  table.columns = {text_column("model", "model"),
-                   text_column("precision", "precision"),
-                   text_column("dataset", "dataset"),
-                   number_column("batch", "batch"),
+  table.columns = {text_column("model"),
+                   text_column("precision"),
+                   text_column("dataset"),
+                   number_column("batch"),
                    figure_column("images/s", "images_per_s"),
                    figure_column("texts/s", "texts_per_s"),
                    figure_column("queries/s", "queries_per_s"),
                    number_column("memory, MiB", "peak_mib"),
                    number_column("to load, s", "load_s"),
-                   text_column("machine", "machine"),
-                   text_column("run", "run")};
+                   text_column("machine"),
+                   text_column("run")};
   for (const Measured& each : all) {
     const SpeedRecord& result = *each.result;
     const RunMachine& machine = each.run->run->info.machine;
@@ -63,10 +62,8 @@ Table latency_table(const std::vector<Measured>& all) {
   Table table;
   table.name = "latency";
   table.caption = "One query at a time, milliseconds";
-  table.columns = {text_column("model", "model"),      text_column("query", "query"),
-                   number_column("p50", "p50"),        number_column("p95", "p95"),
-                   number_column("p99", "p99"),        number_column("max", "max"),
-                   number_column("samples", "samples")};
+  table.columns = {text_column("model"), text_column("query"), number_column("p50"),    number_column("p95"),
+                   number_column("p99"), number_column("max"), number_column("samples")};
   for (const Measured& each : all) {
     for (const auto& [kind, latency] :
          {std::pair("text", &each.result->text_latency), {"image", &each.result->image_latency}}) {
@@ -84,9 +81,8 @@ Table stages_table(const std::vector<Measured>& all) {
   Table table;
   table.name = "stages";
   table.caption = "Where an image's time goes, milliseconds";
-  table.columns = {text_column("model", "model"), number_column("read", "read"),
-                   number_column("decode", "decode"), number_column("preprocess", "preprocess"),
-                   number_column("encode", "encode")};
+  table.columns = {text_column("model"), number_column("read"), number_column("decode"),
+                   number_column("preprocess"), number_column("encode")};
   for (const Measured& each : all) {
     if (!each.result->stages) continue;
     std::vector<Cell> row = {text_cell(each.series.name)};

@@ -23,14 +23,9 @@ struct Entry {
 constexpr std::array<std::string_view, BinaryFigures::kNames.size()> kHeadings = {"F1", "precision", "recall",
                                                                                   "accuracy"};
 
-bool is_checkpoint(const LoadedRun& run, const std::string& name) {
-  const auto named = [&](const RunCheckpoint& checkpoint) { return checkpoint.name == name; };
-  return std::ranges::any_of(run.run->info.checkpoints, named);
-}
-
 // Returns a method's series; one that is not a checkpoint of the run has its own name in grey.
 Series series_of(const ReportData& data, const LoadedRun& run, const std::string& name) {
-  if (is_checkpoint(run, name)) return data.series_of(run, name);
+  if (run.has_checkpoint(name)) return data.series_of(run, name);
   Series series = data.series_of(run, "chance");
   series.name = name;
   return series;
@@ -50,11 +45,11 @@ Table methods_table(const std::string& dataset, const std::vector<Entry>& entrie
   const int64_t pictures = pictures_of(entries);
   table.caption = dataset + ": texts told apart, macro-averaged over visual and non-visual";
   if (pictures > 0) table.caption += fmt::format("; MRR of a text's own image among {}", pictures);
-  table.columns = {text_column("method", "method"), text_column("kind", "kind")};
+  table.columns = {text_column("method"), text_column("kind")};
   for (size_t i = 0; i < kHeadings.size(); ++i) {
     table.columns.push_back(figure_column(std::string(kHeadings[i]), std::string(BinaryFigures::kNames[i])));
   }
-  table.columns.push_back(number_column("threshold", "threshold"));
+  table.columns.push_back(number_column("threshold"));
   if (pictures > 0) table.columns.push_back(figure_column("MRR", "mrr"));
   for (const Entry& entry : entries) {
     std::vector<Cell> row = {text_cell(entry.series.name), text_cell(entry.result->method)};
@@ -73,8 +68,8 @@ Chart methods_chart(const std::string& dataset, const std::vector<Entry>& entrie
   chart.words = "Macro F1 with its interval.";
   chart.table = false;
   chart.data.name = "visualness-f1-" + dataset;
-  chart.data.columns = {text_column("method", "group"), text_column("colour", "series"),
-                        text_column("name", "name"), figure_column("F1", "value")};
+  chart.data.columns = {text_column("method", "group"), text_column("colour", "series"), text_column("name"),
+                        figure_column("F1", "value")};
   std::vector<std::string> groups;
   for (const Entry& entry : entries) {
     groups.push_back(entry.series.name);
@@ -124,9 +119,8 @@ Table attention_table(const ReportData& data, const LoadedRun& run, const std::s
   Table table;
   table.name = "attention-" + texts;
   table.caption = texts + ": attention to words of the last block, and the words' ratings (Pearson)";
-  table.columns = {text_column("model", "model"),  text_column("lexicon", "lexicon"),
-                   text_column("texts", "length"), figure_column("r", "r"),
-                   text_column("p", "p"),          number_column("words", "words")};
+  table.columns = {text_column("model"), text_column("lexicon"), text_column("texts", "length"),
+                   figure_column("r"),   text_column("p"),       number_column("words")};
   for (const AttentionCorrelation& each : correlations_of(texts, metrics)) {
     const AttentionRatings& ratings = each.ratings;
     if (each.length != "all" && !std::isfinite(ratings.r)) continue;
@@ -143,8 +137,8 @@ Table agreement_table(const ReportData& data, const LoadedRun& run, const std::s
   Table table;
   table.name = "attention-between-" + texts;
   table.caption = texts + ": attention to words of two models (Pearson)";
-  table.columns = {text_column("a", "a"), text_column("b", "b"), figure_column("r", "r"),
-                   text_column("p", "p"), number_column("words", "words")};
+  table.columns = {text_column("a"), text_column("b"), figure_column("r"), text_column("p"),
+                   number_column("words")};
   for (const AttentionAgreement& each : metrics.attention_between) {
     if (each.dataset != texts) continue;
     table.rows.push_back({text_cell(series_of(data, run, each.a).name),
@@ -160,9 +154,9 @@ Table objects_table(const ReportData& data, const LoadedRun& run, const Visualne
   Table table;
   table.name = "attention-objects";
   table.caption = "Words and objects of a text on average, and the share of attention to objects";
-  table.columns = {text_column("texts", "texts"),       number_column("words", "words"),
-                   number_column("objects", "objects"), number_column("share", "share"),
-                   text_column("model", "model"),       number_column("attention to objects", "attention")};
+  table.columns = {text_column("texts"),     number_column("words"),
+                   number_column("objects"), number_column("share"),
+                   text_column("model"),     number_column("attention to objects", "attention")};
   for (const AttentionTextFacts& facts : metrics.attention_texts) {
     for (const auto& [model, share] : facts.attention_to_objects) {
       table.rows.push_back({text_cell(facts.dataset), number_cell(facts.words), number_cell(facts.objects),
@@ -177,9 +171,8 @@ Table parts_table(const std::string& dataset, const std::vector<Entry>& entries)
   Table table;
   table.name = "visualness-parts-" + dataset;
   table.caption = dataset + ": F1 by the length of the texts and the objects that they name";
-  table.columns = {text_column("method", "method"), text_column("texts", "part"),
-                   number_column("number", "number"), number_column("visual", "visual"),
-                   figure_column("F1", "f1")};
+  table.columns = {text_column("method"), text_column("texts", "part"), number_column("number"),
+                   number_column("visual"), figure_column("F1", "f1")};
   for (const Entry& entry : entries) {
     for (const VisualnessPart& part : entry.result->parts) {
       if (!std::isfinite(part.figures.front().value)) continue;
@@ -194,8 +187,8 @@ Table word_ratings_table(const VisualnessMetrics& metrics) {
   Table table;
   table.name = "word-ratings";
   table.caption = "Ratings of words in lexicons, and people's (Pearson)";
-  table.columns = {text_column("lexicon", "lexicon"), figure_column("r", "r"), text_column("p", "p"),
-                   number_column("words", "words"), number_column("people's agreement (alpha)", "alpha")};
+  table.columns = {text_column("lexicon"), figure_column("r"), text_column("p"), number_column("words"),
+                   number_column("people's agreement (alpha)", "alpha")};
   for (const WordRatingAgreement& each : metrics.word_ratings) {
     table.rows.push_back({text_cell(each.lexicon), figure_cell(each.r, each.low, each.high, Unit::kNumber),
                           text_cell(p_text(each.p)), number_cell(each.words),
@@ -208,8 +201,8 @@ Table rated_words_table(const VisualnessMetrics& metrics) {
   Table table;
   table.name = "rated-words";
   table.caption = "Words that word vectors added to a lexicon, by their ratings";
-  table.columns = {text_column("lexicon", "lexicon"), text_column("rating", "rating"),
-                   number_column("words", "words"), text_column("such as", "examples")};
+  table.columns = {text_column("lexicon"), text_column("rating"), number_column("words"),
+                   text_column("such as", "examples")};
   for (const RatedWordList& list : metrics.rated_words) {
     for (const RatedWordRange& range : list.ranges) {
       table.rows.push_back({text_cell(list.lexicon), text_cell(range.name), number_cell(range.words),
@@ -223,8 +216,8 @@ Table ambiguous_table(const std::string& dataset, const std::vector<Entry>& entr
   Table table;
   table.name = "ambiguous-" + dataset;
   table.caption = dataset + ": where the scores of ambiguous texts lie, in their own standard deviations";
-  table.columns = {text_column("method", "method"),
-                   number_column("texts", "texts"),
+  table.columns = {text_column("method"),
+                   number_column("texts"),
                    number_column("5%", "q5"),
                    number_column("25%", "q25"),
                    number_column("median", "q50"),
@@ -249,7 +242,7 @@ Table differences_table(const ReportData& data, const LoadedRun& run, const std:
   Table table;
   table.name = "visualness-differences-" + dataset;
   table.caption = dataset + ": paired differences";
-  table.columns = {text_column("a", "a"), text_column("b", "b"), text_column("figure", "figure"),
+  table.columns = {text_column("a"), text_column("b"), text_column("figure"),
                    figure_column("a \xE2\x88\x92 b", "difference")};
   Verdicts verdicts;
   for (const VisualnessComparison& comparison : comparisons) {
@@ -280,8 +273,8 @@ Chart map_chart(const std::string& title, const std::vector<Json>& points) {
   chart.title = fmt::format("{}: {}", method, title);
   chart.words = "Visual and non-visual texts, the images of the former, and the NULL image.";
   chart.data.name = fmt::format("visualness-map-{}", title);
-  chart.data.columns = {text_column("kind", "kind"), text_column("colour", "series"),
-                        text_column("what", "label"), number_column("x", "x"), number_column("y", "y")};
+  chart.data.columns = {text_column("kind"), text_column("colour", "series"), text_column("what", "label"),
+                        number_column("x"), number_column("y")};
   for (size_t i = 0; i < kMapKinds.size(); ++i) chart.legend.push_back({std::string(kMapKinds[i]), i});
   double low = std::numeric_limits<double>::infinity();
   double high = -low;
@@ -366,7 +359,7 @@ Result<std::string> visualness_section(const ReportData& data, PageBuilder& page
       std::vector<Entry> entries;
       for (const VisualnessResult& result : metrics->results) {
         if (result.dataset != dataset.name) continue;
-        entries.push_back({series_of(data, run, result.model), &result, is_checkpoint(run, result.model)});
+        entries.push_back({series_of(data, run, result.model), &result, run.has_checkpoint(result.model)});
       }
       if (entries.empty()) continue;
       html += fmt::format("<h3>{}</h3>\n<div class=\"panels\">\n{}</div>\n{}", escape_html(dataset.name),

@@ -2,7 +2,6 @@
 #include "lab/train/data/augment.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <vector>
 

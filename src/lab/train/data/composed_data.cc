@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
-#include <map>
 #include <set>
 #include <tuple>
 #include <unordered_map>
@@ -466,13 +465,8 @@ Result<StoredTokens> store_text_tokens(const LoadedEncoder& loaded, std::span<co
   for (size_t first = 0; first < texts.size(); first += kAtOnce) {
     if (embed.stop.stop_requested()) return fail(ErrorCode::kCancelled, "stopped while texts were encoded");
     const auto part = texts.subspan(first, std::min<size_t>(kAtOnce, texts.size() - first));
-    RowSets rows;
-    if (all) {
-      SACCADE_ASSIGN(rows, encoder.token_states()->text_tokens(part));
-    } else {
-      SACCADE_ASSIGN(rows.rows, encoder.encode_texts(part));
-      for (int64_t i = 1; i <= std::ssize(part); ++i) rows.begin.push_back(i);
-    }
+    SACCADE_ASSIGN(const RowSets rows,
+                   all ? encoder.token_states()->text_tokens(part) : one_each(encoder.encode_texts(part)));
     for (size_t i = 0; i < part.size(); ++i) {
       const int64_t count = rows.begin[i + 1] - rows.begin[i];
       const std::span<const float> values(rows.rows.data() + rows.begin[i] * stored.dim,

@@ -4,10 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <memory>
-#include <optional>
 #include <span>
-#include <stop_token>
 #include <string>
 #include <vector>
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <numeric>
-#include <set>
 #include <system_error>
 #include <unistd.h>
 #include <utility>

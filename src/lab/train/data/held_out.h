@@ -2,7 +2,6 @@
 // selects the best checkpoint. Internal to the module.
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <vector>
 

@@ -90,10 +90,8 @@ Result<InversionTexts> read_inversion_texts(const std::filesystem::path& path, c
   read.sha256 = sha256_hex(content);
   std::unordered_set<std::string_view> seen;
   int64_t number = 0;
-  for (size_t at = 0; at < content.size();) {
-    const size_t end = std::min(content.find('\n', at), content.size());
-    const std::string_view line = trim_ascii(std::string_view(content).substr(at, end - at));
-    at = end + 1;
+  for (const std::string_view whole : Lines(content)) {
+    const std::string_view line = trim_ascii(whole);
     ++number;
     if (to_valid_utf8(line) != line) {
       return fail(ErrorCode::kBadData, "{}: line {} is not UTF-8", path.string(), number);

@@ -31,17 +31,6 @@ constexpr double kSamePicture = 0.9999;
 
 constexpr int64_t kMaxFileBytes = int64_t{256} << 20;  // limit for a config or a tokenizer's file
 
-Status read_files(const Checkpoint& checkpoint, VisualnessData& data) {
-  for (const fs::path& file : checkpoint.files) {
-    const std::string name = file.filename().string();
-    const std::string ending = file.extension().string();
-    if (name.find("safetensors") != std::string::npos || ending == ".bin") continue;
-    if (ending == ".pt" || ending == ".pth") continue;
-    SACCADE_ASSIGN(data.files[name], read_file(file, kMaxFileBytes));
-  }
-  return {};
-}
-
 Status load_clip(const VisualnessTrainingOptions& options, const Checkpoint& checkpoint,
                  const std::string& where, VisualnessData& data) {
   SACCADE_ASSIGN(const BackendOptions there,
@@ -60,7 +49,8 @@ Status load_clip(const VisualnessTrainingOptions& options, const Checkpoint& che
   SACCADE_ASSIGN(data.config, read_clip_config(checkpoint, weights.tensors).in(where));
   data.context = data.config.positions;
   data.description["begins_with"] = info.fingerprint;
-  return read_files(checkpoint, data);
+  SACCADE_ASSIGN(data.files, read_files_beside_weights(checkpoint));
+  return {};
 }
 
 // Sets what holds for every classifier, whatever its initial weights: its config, with our classes.
@@ -90,7 +80,7 @@ Status settle_classifier(Json config, const std::string& where, VisualnessData& 
 Status load_bert(const VisualnessTrainingOptions& options, const Checkpoint& checkpoint,
                  const std::string& where, VisualnessData& data) {
   SACCADE_ASSIGN(data.own_tokenizer, load_tokenizer(checkpoint.folder, TextCleanup::kTokenizerFile));
-  SACCADE_TRY(read_files(checkpoint, data));
+  SACCADE_ASSIGN(data.files, read_files_beside_weights(checkpoint));
   SACCADE_ASSIGN(data.description["begins_with"], checkpoint_fingerprint(checkpoint, options.fingerprints));
   return settle_classifier(checkpoint.config, where, data);
 }
@@ -325,6 +315,18 @@ Json describe(const VisualnessExamples& examples) {
 }
 
 }  // namespace
+
+Result<std::map<std::string, std::string>> read_files_beside_weights(const Checkpoint& checkpoint) {
+  std::map<std::string, std::string> files;
+  for (const fs::path& file : checkpoint.files) {
+    const std::string name = file.filename().string();
+    const std::string ending = file.extension().string();
+    if (name.find("safetensors") != std::string::npos || ending == ".bin") continue;
+    if (ending == ".pt" || ending == ".pth") continue;
+    SACCADE_ASSIGN(files[name], read_file(file, kMaxFileBytes));
+  }
+  return files;
+}
 
 int64_t VisualnessExamples::count(bool visual) const {
   return std::ranges::count(items, visual, &VisualnessExample::visual);

@@ -7,7 +7,6 @@
 #include <filesystem>
 #include <map>
 #include <memory>
-#include <span>
 #include <stop_token>
 #include <string>
 #include <string_view>
@@ -72,6 +71,9 @@ struct VisualnessData {
   int64_t common_picture = -1;     // image of kOnePicture
   Json description;                // run.json without the stages' own parts
 };
+
+// Returns the contents of a checkpoint's config and tokenizer files by name: all files but the weights.
+Result<std::map<std::string, std::string>> read_files_beside_weights(const Checkpoint& checkpoint);
 
 // Reads and checks everything. Writes only the cache of embeddings.
 Result<VisualnessData> load_visualness_data(const VisualnessTrainingOptions& options, ThreadPool& pool,

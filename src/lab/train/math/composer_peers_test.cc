@@ -12,6 +12,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "lab/train/math/test_gradients.h"
 #include "lab/train/recipes/train_inversion.h"
 #include "lab/train/tasks/inversion_task.h"
 #include "saccade/core/files/files.h"
@@ -57,16 +58,10 @@ void expect_gradients(const TorchMap& found, const TorchMap& exact, const std::f
     EXPECT_TRUE(difference.norm().item<double>() <= 2e-4 * scale)
         << difference.norm().item<double>() << " of " << scale;
     const torch::NoGradGuard no_grad;
-    const Tensor flat = parameter.view({-1});
-    const int64_t place = flat.numel() / 3;
-    constexpr double kStep = 1e-5;
-    const double before = flat[place].item<double>();
-    flat[place] = before + kStep;
-    const double above = loss().item<double>();
-    flat[place] = before - kStep;
-    const double below = loss().item<double>();
-    flat[place] = before;
-    EXPECT_NEAR((above - below) / (2 * kStep), expected.view({-1})[place].item<double>(), 1e-6 * (1 + scale));
+    const int64_t place = parameter.numel() / 3;
+    EXPECT_NEAR(
+        test::derivative(parameter.data_ptr<double>()[place], 1e-5, [&] { return loss().item<double>(); }),
+        expected.view({-1})[place].item<double>(), 1e-6 * (1 + scale));
   }
 }
 

@@ -1,7 +1,6 @@
 // Tests of training from another checkpoint's weights. They are used unchanged, and only if they have the
 // same meaning.
 #include <string>
-#include <vector>
 
 #include <gtest/gtest.h>
 

@@ -10,6 +10,7 @@
 
 #include <gtest/gtest.h>
 
+#include "lab/train/math/test_gradients.h"
 #include "lab/train/math/variable.h"
 
 namespace saccade::lab {
@@ -96,16 +97,10 @@ TEST(RetrievalLoss, GradientsAreFiniteDifferences) {
   for (const auto& [name, leaf] : leaves) {
     const Tensor gradient = leaf.grad().flatten();
     EXPECT_GT(gradient.abs().max().item<double>(), 1e-3) << name;
-    auto* values = leaf.data_ptr<double>();
     for (int64_t i = 0; i < leaf.numel(); ++i) {
-      constexpr double kStep = 1e-6;
-      const double before = values[i];
-      values[i] = before + kStep;
-      const double above = retrieval_loss_of(input);
-      values[i] = before - kStep;
-      const double below = retrieval_loss_of(input);
-      values[i] = before;
-      ASSERT_NEAR(gradient[i].item<double>(), (above - below) / (2 * kStep), 1e-8) << name << " " << i;
+      const double expected =
+          test::derivative(leaf.data_ptr<double>()[i], 1e-6, [&] { return retrieval_loss_of(input); });
+      ASSERT_NEAR(gradient[i].item<double>(), expected, 1e-8) << name << " " << i;
     }
   }
 }
@@ -209,16 +204,10 @@ TEST(SprcLoss, GradientsAreFiniteDifferences) {
   for (const auto& [name, leaf] : leaves) {
     const Tensor gradient = leaf.grad().flatten();
     EXPECT_GT(gradient.abs().max().item<double>(), 1e-3) << name;
-    auto* values = leaf.data_ptr<double>();
     for (int64_t i = 0; i < leaf.numel(); ++i) {
-      constexpr double kStep = 1e-6;
-      const double before = values[i];
-      values[i] = before + kStep;
-      const double above = input.loss();
-      values[i] = before - kStep;
-      const double below = input.loss();
-      values[i] = before;
-      ASSERT_NEAR(gradient[i].item<double>(), (above - below) / (2 * kStep), 1e-8) << name << " " << i;
+      const double expected =
+          test::derivative(leaf.data_ptr<double>()[i], 1e-6, [&] { return input.loss(); });
+      ASSERT_NEAR(gradient[i].item<double>(), expected, 1e-8) << name << " " << i;
     }
   }
 }

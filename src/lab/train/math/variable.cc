@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <dnnl.h>
-#include <limits>
 #include <stdexcept>
 #include <string>
 
@@ -412,6 +411,11 @@ Result<Variable> InitializedParameters::take(const std::string& name, const std:
   const bool added = parameters_.emplace(name, tensor).second;
   if (!added) return fail(ErrorCode::kInternal, "two parameters named {}", name);
   return Variable(tensor);
+}
+
+bool is_of_text_tower(std::string_view parameter) {
+  return parameter.starts_with("text_model.") || parameter.starts_with("text_projection.") ||
+         parameter == "logit_scale";
 }
 
 torch::Tensor clip_images(const TrainedClip& model, const torch::Tensor& pixels, at::ScalarType dtype,

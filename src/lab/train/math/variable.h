@@ -11,6 +11,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lab/train/math/torch.h"
@@ -119,6 +120,10 @@ class InitializedParameters : public nn::ParameterSourceOf<Variable> {
 
 // CLIP with gradients: nn/layers.h and model/families/clip.h over Variable.
 using TrainedClip = ClipModelOf<Variable>;
+// CLIP's bound on the logarithm of its logits' scale: log(100) (Radford et al. 2021, section 2.5).
+inline constexpr double kMaxLogScale = 4.605170185988092;
+// Returns true for a parameter of the text tower, or the logits' scale.
+bool is_of_text_tower(std::string_view parameter);
 // Runs CLIP's forward passes on torch's own tensors. ids, keep: int64, on any device.
 torch::Tensor clip_images(const TrainedClip& model, const torch::Tensor& pixels, at::ScalarType dtype,
                           const torch::Tensor& keep = {});

@@ -4,13 +4,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <limits>
 
 #include <gtest/gtest.h>
 
 #include "lab/train/math/adamw.h"
 #include "lab/train/math/objective.h"
+#include "lab/train/math/test_gradients.h"
 #include "lab/train/math/test_graph.h"
 #include "saccade/nn/kernels/kernels.h"
 #include "saccade/nn/layers.h"
@@ -137,17 +137,13 @@ TEST(Gradients, ABlocksMatchFiniteDifferences) {
   const Tensor weighting = torch::randn({2, 4, 8});
   const auto loss = [&] { return (block->forward(Variable(x), {}, DType::kF32).tensor() * weighting).sum(); };
   loss().backward();
-  constexpr double kStep = 1e-2;
   for (const auto& [name, parameter] : source.parameters()) {
     const Tensor direction = torch::randn_like(parameter);
     const double predicted = (parameter.grad() * direction).sum().item<double>();
     const torch::NoGradGuard no_grad;
-    parameter.add_(direction, kStep);
-    const double up = loss().item<double>();
-    parameter.sub_(direction, 2 * kStep);
-    const double down = loss().item<double>();
-    parameter.add_(direction, kStep);
-    EXPECT_NEAR((up - down) / (2 * kStep), predicted, 0.02 * (1 + std::abs(predicted))) << name;
+    const double slope =
+        test::derivative_along(direction, parameter, 1e-2, [&] { return loss().item<double>(); });
+    EXPECT_NEAR(slope, predicted, 0.02 * (1 + std::abs(predicted))) << name;
   }
 }
 

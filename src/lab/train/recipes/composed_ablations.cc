@@ -9,7 +9,6 @@
 
 #include "lab/eval/composed/composed_study.h"
 #include "lab/train/training_folder.h"
-#include "saccade/core/counts.h"
 #include "saccade/nn/exceptions.h"
 
 namespace saccade::lab {

@@ -139,20 +139,11 @@ TEST(ComposedAblations, ThatChangeNothingAreRefused) {
   EXPECT_THAT(refused_ablations(options), HasSubstr("trains no composer"));
 }
 
-// Coloured shapes and "in green": three shapes to train on, the fourth to measure on.
-class AblateComposed : public testing::Test {
+class AblateComposed : public test::ShapeEdits {
  protected:
-  AblateComposed() {
-    data_.folder().write("train.jsonl", test::shape_edits({"square", "post", "frame"}));
-    data_.folder().write("held.jsonl", test::shape_edits({"bar"}));
-  }
-
   [[nodiscard]] ComposedAblationOptions options(const std::string& run) const {
     ComposedAblationOptions options;
-    options.datasets = {(data_.folder() / "train.jsonl").string()};
-    options.held_out = {(data_.folder() / "held.jsonl").string()};
-    options.model = (fs::path(test::kSourceDir) / "models/starter").string();
-    options.run = data_.folder() / run;
+    static_cast<ComposedTrainingOptions&>(options) = shape_options(run);
     options.atf = attention_atf_options();
     options.align = AlignTargets::kReal;
     options.align_towers = TrainedTowers::kText;
@@ -163,8 +154,6 @@ class AblateComposed : public testing::Test {
     options.batch = 12;
     options.ablations = {Ablation::kNoFusion, Ablation::kNoStageOne};
     options.seeds = {1, 2};
-    options.bootstrap.resamples = 50;
-    options.encoder.threads = 1;
     return options;
   }
   static std::string refusal_of_run(const ComposedAblationOptions& options, ErrorCode code) {
@@ -174,8 +163,6 @@ class AblateComposed : public testing::Test {
     EXPECT_EQ(report.error().code, code) << report.error().message;
     return report.error().message;
   }
-
-  test::SmallData data_;
 };
 
 TEST_F(AblateComposed, TrainsResumesAndCompares) {

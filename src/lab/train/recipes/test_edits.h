@@ -1,10 +1,14 @@
-// Edit queries over the coloured shapes of math/test_shapes.h: "in green".
+// Edit queries over the coloured shapes of math/test_shapes.h, "in green", and trainings on them.
 #pragma once
 
 #include <string>
 #include <vector>
 
 #include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "lab/train/math/test_shapes.h"
+#include "lab/train/recipes/train_composed.h"
 
 namespace saccade::lab::test {
 
@@ -43,5 +47,44 @@ inline std::string shape_edits(const std::vector<std::string>& shapes) {
   }
   return lines;
 }
+
+// Three shapes to train on, the fourth to measure on.
+class ShapeEdits : public testing::Test {
+ protected:
+  ShapeEdits() {
+    data_.folder().write("train.jsonl", shape_edits({"square", "post", "frame"}));
+    // Its two copies differ, so that no target ties with its copy.
+    data_.folder().write("held.jsonl", shape_edits({"bar"}));
+  }
+  // Returns options of a training of the starter on these, in batches of 24.
+  [[nodiscard]] ComposedTrainingOptions shape_options(const std::string& run) const {
+    ComposedTrainingOptions options;
+    options.datasets = {(data_.folder() / "train.jsonl").string()};
+    options.held_out = {(data_.folder() / "held.jsonl").string()};
+    options.model = (std::filesystem::path(kSourceDir) / "models/starter").string();
+    options.run = data_.folder() / run;
+    options.evaluate_every = 20;
+    options.checkpoint_every = 10;
+    options.batch = 24;
+    options.bootstrap.resamples = 50;
+    options.encoder.threads = 1;  // tests run side by side
+    return options;
+  }
+  static ComposedTrainingReport train(const ComposedTrainingOptions& options, std::stop_token stop = {},
+                                      const ProgressCallback& progress = {}) {
+    auto report = train_composed(options, progress, stop);
+    EXPECT_TRUE(report) << report.error().message;
+    return report.value_or(ComposedTrainingReport{});
+  }
+  static std::string refusal(const ComposedTrainingOptions& options, ErrorCode code) {
+    const auto report = train_composed(options, {}, {});
+    EXPECT_FALSE(report);
+    if (report) return {};
+    EXPECT_EQ(report.error().code, code) << report.error().message;
+    return report.error().message;
+  }
+
+  SmallData data_;
+};
 
 }  // namespace saccade::lab::test

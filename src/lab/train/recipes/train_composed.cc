@@ -1,7 +1,6 @@
 #include "lab/train/recipes/train_composed.h"
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cmath>
 #include <utility>
@@ -247,10 +246,7 @@ class Recipe {
     SACCADE_ASSIGN(const TrainingOutcome outcome, loop.run(progress_, stop_));
     ComposedStageReport& report = report_.stages.emplace_back();
     report.stage = name;
-    report.steps = outcome.steps;
-    report.best_step = outcome.best_step;
-    report.finished = outcome.finished;
-    report.last_loss = outcome.last_loss;
+    static_cast<TrainingSummary&>(report) = outcome;
     report.triplets_per_second = outcome.steps_per_second * static_cast<double>(options.batch);
     report.held_out = outcome.best;
     report.model = options.run / "model";

@@ -24,18 +24,15 @@
 #include <vector>
 
 #include "lab/train/options/composed_options.h"
+#include "lab/train/training_summary.h"
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
 #include "saccade/progress.h"
 
 namespace saccade::lab {
 
-struct ComposedStageReport {
-  std::string stage;  // "align" or "fuse"
-  int64_t steps = 0;
-  int64_t best_step = 0;
-  bool finished = false;
-  double last_loss = 0;
+struct ComposedStageReport : TrainingSummary {
+  std::string stage;               // "align" or "fuse"
   double triplets_per_second = 0;  // rate of this call, evaluations included
   Json held_out = Json::array();   // figures of the best step
   Json test = Json::array();       // figures of the best step, once the last stage is finished

@@ -4,7 +4,6 @@
 
 #include <csignal>
 #include <filesystem>
-#include <numeric>
 #include <set>
 #include <sstream>
 #include <string>
@@ -19,7 +18,7 @@
 #include "lab/data/read_dataset.h"
 #include "lab/eval/composed/composed_figures.h"
 #include "lab/train/math/atf_operations.h"
-#include "lab/train/math/test_shapes.h"
+#include "lab/train/math/test_gradients.h"
 #include "lab/train/recipes/test_edits.h"
 #include "lab/train/recipes/train_inversion.h"
 #include "lab/train/tasks/composed_training_task.h"
@@ -76,16 +75,10 @@ TEST(TrainedAtf, MergesGradientsAreFiniteDifferencesInDouble) {
       std::vector<Tensor> leaves = {v, t};
       if (weights == MergeWeights::kLearned) leaves.push_back(share);
       for (Tensor& leaf : leaves) {
-        auto* values = leaf.data_ptr<double>();
         for (int64_t i = 0; i < leaf.numel(); ++i) {
-          constexpr double kStep = 1e-6;
-          const double before = values[i];
-          values[i] = before + kStep;
-          const double above = value().item<double>();
-          values[i] = before - kStep;
-          const double below = value().item<double>();
-          values[i] = before;
-          ASSERT_NEAR(leaf.grad().flatten()[i].item<double>(), (above - below) / (2 * kStep), 1e-6)
+          const double expected =
+              test::derivative(leaf.data_ptr<double>()[i], 1e-6, [&] { return value().item<double>(); });
+          ASSERT_NEAR(leaf.grad().flatten()[i].item<double>(), expected, 1e-6)
               << enum_name(weights) << " " << i;
         }
       }
@@ -317,35 +310,12 @@ TEST(TrainedAtf, LeavesOutHiddenValuesInTrainingAlone) {
 
 // --- training -------------------------------------------------------------------------------------------
 
-// Coloured shapes and "in green": three shapes to train on, the fourth to test on.
-class TrainComposed : public testing::Test {
+class TrainComposed : public test::ShapeEdits {
  protected:
-  TrainComposed() {
-    data_.folder().write("train.jsonl", test::shape_edits({"square", "post", "frame"}));
-    // Its two copies differ, so that no target ties with its copy.
-    data_.folder().write("held.jsonl", test::shape_edits({"bar"}));
-  }
-
   [[nodiscard]] ComposedTrainingOptions options(const std::string& run) const {
-    ComposedTrainingOptions options;
-    options.datasets = {(data_.folder() / "train.jsonl").string()};
-    options.held_out = {(data_.folder() / "held.jsonl").string()};
-    options.model = (fs::path(test::kSourceDir) / "models/starter").string();
-    options.run = data_.folder() / run;
+    ComposedTrainingOptions options = shape_options(run);
     options.steps = 60;
-    options.evaluate_every = 20;
-    options.checkpoint_every = 10;
-    options.batch = 24;
-    options.bootstrap.resamples = 50;
-    options.encoder.threads = 1;
     return options;
-  }
-
-  static ComposedTrainingReport train(const ComposedTrainingOptions& options, std::stop_token stop = {},
-                                      const ProgressCallback& progress = {}) {
-    auto report = train_composed(options, progress, stop);
-    EXPECT_TRUE(report) << report.error().message;
-    return report.value_or(ComposedTrainingReport{});
   }
   static double r1(const ComposedStageReport& stage) {
     return stage.held_out.at(0)["figures"]["r1"]["value"].get<double>();
@@ -385,15 +355,6 @@ class TrainComposed : public testing::Test {
     // Half precision of the cached states may change one query's result.
     EXPECT_NEAR(recall_at(task, answers, 1), r1(stage), 1.01 / static_cast<double>(task.queries.size()));
   }
-  static std::string refusal(const ComposedTrainingOptions& options, ErrorCode code) {
-    const auto report = train_composed(options, {}, {});
-    EXPECT_FALSE(report);
-    if (report) return {};
-    EXPECT_EQ(report.error().code, code) << report.error().message;
-    return report.error().message;
-  }
-
-  test::SmallData data_;
 };
 
 TEST_F(TrainComposed, FusionLearnsMoreThanTheSumKnows) {

@@ -26,9 +26,6 @@ namespace {
 namespace fs = std::filesystem;
 using torch::Tensor;
 
-// CLIP's bound on exp(logit_scale) (Radford et al. 2021, section 2.5).
-constexpr double kMaxLogitScale = 4.605170185988092;  // log(100)
-
 at::ScalarType torch_type(WeightsFormat format) {
   if (format == WeightsFormat::kFp16) return at::kHalf;
   return format == WeightsFormat::kBf16 ? at::kBFloat16 : at::kFloat;
@@ -59,7 +56,7 @@ class DualTask : public TrainingTask {
     return StepLosses{[this, batch = make_batch(setup_, options_, step, pool_)] { return loss(batch); }};
   }
 
-  void after_update() override { model_.logit_scale().tensor().clamp_(0, kMaxLogitScale); }
+  void after_update() override { model_.logit_scale().tensor().clamp_(0, kMaxLogScale); }
 
   Result<Json> evaluate() override {
     SACCADE_ASSIGN(const std::vector<OneCaptionRecall> recalls, held_out_recalls());
@@ -217,12 +214,8 @@ Result<DualTrainingReport> train(const DualTrainingOptions& options, int threads
   SACCADE_ASSIGN(const TrainingOutcome outcome, loop.run(progress, stop));
 
   DualTrainingReport report;
-  report.steps = outcome.steps;
-  report.resumed_from = outcome.resumed_from;
-  report.finished = outcome.finished;
-  report.last_loss = outcome.last_loss;
+  static_cast<TrainingSummary&>(report) = outcome;
   SACCADE_ASSIGN(report.best, parse_held_out(outcome.best));
-  report.best_step = outcome.best_step;
   report.images_per_second = outcome.steps_per_second * static_cast<double>(options.batch);
   report.left_out = setup.pictures.failures();
   report.model = options.run / "model";

@@ -23,6 +23,7 @@
 
 #include "lab/eval/retrieval/one_caption.h"
 #include "lab/train/options/dual_options.h"
+#include "lab/train/training_summary.h"
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
 #include "saccade/progress.h"
@@ -41,15 +42,10 @@ struct DualTrainingPlan {
   double seconds = 0;         // time of all steps, without evaluations
 };
 
-struct DualTrainingReport {
-  int64_t steps = 0;         // done in all
-  int64_t resumed_from = 0;  // number by earlier calls; equal to steps if the training was finished
-  bool finished = false;
-  double last_loss = 0;
+struct DualTrainingReport : TrainingSummary {
   std::vector<OneCaptionRecall> best;  // figures of the checkpoint in model/
-  int64_t best_step = 0;
-  double images_per_second = 0;       // rate of this call
-  std::vector<std::string> left_out;  // images that could not be decoded
+  double images_per_second = 0;        // rate of this call
+  std::vector<std::string> left_out;   // images that could not be decoded
   std::filesystem::path model;
   std::optional<DualTrainingPlan> plan;  // result of a dry run, which has only exclusions beside it
 };

@@ -1,8 +1,6 @@
 #include "lab/train/recipes/train_editor.h"
 
 #include <algorithm>
-#include <map>
-#include <set>
 #include <unordered_map>
 
 #include "lab/data/dataset.h"
@@ -204,12 +202,8 @@ Result<EditorTrainingReport> train(const EditorTrainingOptions& options, const P
   if (options.dry_run) return report;
   SACCADE_TRY(data.pictures.keep());
   SACCADE_ASSIGN(const TrainingOutcome outcome, loop.run(progress, stop));
-  report.steps = outcome.steps;
-  report.resumed_from = outcome.resumed_from;
-  report.finished = outcome.finished;
-  report.last_loss = outcome.last_loss;
+  static_cast<TrainingSummary&>(report) = outcome;
   report.best = outcome.best;
-  report.best_step = outcome.best_step;
   report.examples_per_second = outcome.steps_per_second * static_cast<double>(options.batch);
   return report;
 }

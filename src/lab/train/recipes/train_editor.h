@@ -18,22 +18,18 @@
 #include <vector>
 
 #include "lab/train/options/editor_options.h"
+#include "lab/train/training_summary.h"
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
 #include "saccade/progress.h"
 
 namespace saccade::lab {
 
-struct EditorTrainingReport {
-  int64_t steps = 0;  // done in all
-  int64_t resumed_from = 0;
-  bool finished = false;
-  double last_loss = 0;
+struct EditorTrainingReport : TrainingSummary {
   Json best = Json::array();  // "held_out" of the editor in model/
-  int64_t best_step = 0;
-  int64_t queries = 0;  // trained on
-  int64_t texts = 0;    // different ones, trained on or scored
-  int64_t cut = 0;      // number longer than the editor's maximum
+  int64_t queries = 0;        // trained on
+  int64_t texts = 0;          // different ones, trained on or scored
+  int64_t cut = 0;            // number longer than the editor's maximum
   int64_t parameters = 0;
   double examples_per_second = 0;     // rate of this call
   std::vector<std::string> left_out;  // images that could not be decoded

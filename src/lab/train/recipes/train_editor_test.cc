@@ -11,6 +11,7 @@
 #include "lab/data/dataset.h"
 #include "lab/editor/test_editor.h"
 #include "lab/train/math/micro_batches.h"
+#include "lab/train/math/test_gradients.h"
 #include "lab/train/tasks/editor_task.h"
 #include "saccade/core/test_folder.h"
 #include "saccade/image/image_codec.h"
@@ -130,17 +131,12 @@ TEST_F(Network, AsWrittenDownWithItsGradients) {
   const torch::NoGradGuard no_grad;
   for (const char* name : {"picture_in.weight", "time_in.bias", "text_places", "blocks.1.qkv.weight"}) {
     const Tensor& weight = exact.at(name);
-    Tensor value = weight.view({-1})[3];
-    constexpr double kStep = 1e-5;
     const auto loss = [&] {
       return (plain_editor(config, exact, inputs) * towards.to(at::kDouble)).sum().item<double>();
     };
-    value.add_(kStep);
-    const double above = loss();
-    value.sub_(2 * kStep);
-    const double below = loss();
-    value.add_(kStep);
-    EXPECT_NEAR((above - below) / (2 * kStep), weight.grad().view({-1})[3].item<double>(), 1e-4) << name;
+    EXPECT_NEAR(test::derivative(weight.data_ptr<double>()[3], 1e-5, loss),
+                weight.grad().view({-1})[3].item<double>(), 1e-4)
+        << name;
   }
 }
 

@@ -291,10 +291,7 @@ Result<HeadTrainingReport> train(const HeadTrainingOptions& options, const Progr
   report.model = options.run / "model";
   if (options.dry_run) return report;
   SACCADE_TRY(data.keep());
-  report.steps = trained.training.steps;
-  report.best_step = trained.training.best_step;
-  report.finished = trained.training.finished;
-  report.last_loss = trained.training.last_loss;
+  static_cast<TrainingSummary&>(report) = trained.training;
   report.seconds = trained.seconds;
   if (!report.finished) return report;
   for (const HeadSet& set : data.judges()) {

@@ -17,17 +17,14 @@
 #include <vector>
 
 #include "lab/train/options/head_options.h"
+#include "lab/train/training_summary.h"
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
 #include "saccade/progress.h"
 
 namespace saccade::lab {
 
-struct HeadTrainingReport {
-  int64_t steps = 0;  // done in all
-  int64_t best_step = 0;
-  bool finished = false;
-  double last_loss = 0;
+struct HeadTrainingReport : TrainingSummary {
   int64_t pairs = 0;   // trained on
   double seconds = 0;  // time of this call's training, without features
   std::vector<std::string> left_out;

@@ -4,22 +4,24 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <random>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "lab/train/math/test_gradients.h"
 #include "lab/train/math/test_shapes.h"
 #include "lab/train/tasks/head_task.h"
 #include "saccade/core/hash.h"
 #include "saccade/model/conform/conform.h"
 #include "saccade/model/families/blip2.h"
+#include "saccade/model/model_test_support.h"
 
 namespace saccade::lab {
 namespace {
 
 namespace fs = std::filesystem;
+using saccade::test::save;
 using test::read;
 using testing::HasSubstr;
 using torch::Tensor;
@@ -74,16 +76,6 @@ nn::TensorMap synthetic(const Synthetic& options) {
     }
   }
   return file;
-}
-
-Status save(const fs::path& path, const nn::TensorMap& tensors) {
-  std::vector<nn::Tensor> kept;
-  std::vector<NamedTensor> named;
-  for (const auto& [name, tensor] : tensors) {
-    kept.push_back(tensor.contiguous().clone());
-    named.push_back({name, nn::view_of(kept.back())});
-  }
-  return write_safetensors(path, named);
 }
 
 class TrainHead : public testing::Test {
@@ -222,15 +214,9 @@ TEST_F(TrainHead, LossAndGradientsAreThoseOfPlainSums) {
     for (auto& [name, values] : weights) {
       const Tensor gradient = task->parameters().at(name).grad().reshape({-1});
       for (size_t i = 0; i < values.size(); i += std::max<size_t>(1, values.size() / 5)) {
-        const double before = values[i];
-        constexpr double kStep = 1e-5;
-        values[i] = before + kStep;
-        const double above = plain_loss(weights, config, batch);
-        values[i] = before - kStep;
-        const double below = plain_loss(weights, config, batch);
-        values[i] = before;
-        EXPECT_NEAR(gradient[static_cast<int64_t>(i)].item<double>(), (above - below) / (2 * kStep), 2e-5)
-            << name << " " << i;
+        const double expected =
+            test::derivative(values[i], 1e-5, [&] { return plain_loss(weights, config, batch); });
+        EXPECT_NEAR(gradient[static_cast<int64_t>(i)].item<double>(), expected, 2e-5) << name << " " << i;
       }
     }
   }
@@ -796,19 +782,13 @@ TEST_F(HeadOnEncoder, ATrainedQFormerBeginsAsTheFrozenOne) {
       for (const char* name :
            {"query_tokens", "qformer.encoder.layer.0.crossattention.attention.value.weight",
             "qformer.encoder.layer.0.intermediate_query.dense.bias"}) {
-        Tensor parameter = (*task)->parameters().at(name);
+        const Tensor& parameter = (*task)->parameters().at(name);
         const Tensor gradient = parameter.grad();
         ASSERT_TRUE(gradient.defined()) << name;
         const torch::NoGradGuard no_grad;
-        const Tensor way = gradient / gradient.norm();
-        constexpr double kStep = 2e-3;
-        parameter.add_(way, kStep);
-        const double above = (*task)->loss(batch).item<double>();
-        parameter.sub_(way, 2 * kStep);
-        const double below = (*task)->loss(batch).item<double>();
-        parameter.add_(way, kStep);
-        EXPECT_NEAR((above - below) / (2 * kStep) / gradient.norm().item<double>(), 1, 0.05)
-            << name << " " << enum_name(pooling);
+        const double slope = test::derivative_along(gradient / gradient.norm(), parameter, 2e-3,
+                                                    [&] { return (*task)->loss(batch).item<double>(); });
+        EXPECT_NEAR(slope / gradient.norm().item<double>(), 1, 0.05) << name << " " << enum_name(pooling);
       }
     }
     EXPECT_NEAR(losses[0], losses[1], 1e-4) << enum_name(pooling);

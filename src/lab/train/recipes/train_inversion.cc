@@ -10,7 +10,6 @@
 #include "lab/train/tasks/inversion_task.h"
 #include "lab/train/training_folder.h"
 #include "saccade/core/files/files.h"
-#include "saccade/core/hash.h"
 #include "saccade/core/threads.h"
 #include "saccade/model/checkpoints/locate.h"
 #include "saccade/model/composers/token_states.h"
@@ -178,10 +177,7 @@ Result<InversionTrainingReport> train(const InversionTrainingOptions& options,
   report.cut = texts.cut;
   if (options.dry_run) return report;
   SACCADE_ASSIGN(const TrainingOutcome outcome, loop.run(progress, stop));
-  report.steps = outcome.steps;
-  report.best_step = outcome.best_step;
-  report.finished = outcome.finished;
-  report.last_loss = outcome.last_loss;
+  static_cast<TrainingSummary&>(report) = outcome;
   report.held_out = outcome.best;
   report.texts_per_second = outcome.steps_per_second * static_cast<double>(options.batch);
   report.model = options.run / "model";

@@ -16,17 +16,14 @@
 #include <vector>
 
 #include "lab/train/options/inversion_options.h"
+#include "lab/train/training_summary.h"
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"
 #include "saccade/progress.h"
 
 namespace saccade::lab {
 
-struct InversionTrainingReport {
-  int64_t steps = 0;
-  int64_t best_step = 0;
-  bool finished = false;
-  double last_loss = 0;
+struct InversionTrainingReport : TrainingSummary {
   double texts_per_second = 0;        // rate of this call, evaluations included
   int64_t texts = 0;                  // learned from
   int64_t repeated = 0;               // lines that were there before

@@ -15,6 +15,7 @@
 #include "lab/eval/visualness/binary.h"
 #include "lab/train/data/visualness_data.h"
 #include "lab/train/math/objective.h"
+#include "lab/train/math/test_gradients.h"
 #include "lab/train/math/test_graph.h"
 #include "lab/train/math/test_shapes.h"
 #include "lab/train/math/variable.h"
@@ -168,16 +169,10 @@ TEST(NullPictureLoss, GradientsAreFiniteDifferences) {
     loss().backward();
     const torch::NoGradGuard no_grad;
     for (Tensor* tensor : {&rows.images, &rows.texts, &rows.null_picture, &rows.scale}) {
-      auto* values = tensor->data_ptr<double>();
       for (int64_t i = 0; i < tensor->numel(); ++i) {
-        constexpr double kStep = 1e-6;
-        const double kept = values[i];
-        values[i] = kept + kStep;
-        const double above = loss().item<double>();
-        values[i] = kept - kStep;
-        const double below = loss().item<double>();
-        values[i] = kept;
-        EXPECT_NEAR(tensor->grad().flatten()[i].item<double>(), (above - below) / (2 * kStep), 1e-6);
+        const double expected =
+            test::derivative(tensor->data_ptr<double>()[i], 1e-6, [&] { return loss().item<double>(); });
+        EXPECT_NEAR(tensor->grad().flatten()[i].item<double>(), expected, 1e-6);
       }
     }
     // The rows in place of the NULL image are ignored.

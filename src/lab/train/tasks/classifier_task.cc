@@ -1,7 +1,6 @@
 // The study's baseline: BERT with a two-class layer over the pooled state of its first token, trained by
 // cross-entropy.
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 
 #include "lab/train/data/epoch_order.h"

@@ -20,45 +20,68 @@ namespace {
 namespace fs = std::filesystem;
 using torch::Tensor;
 
-constexpr double kMaxLogScale = 4.605170185988092;  // log(100): CLIP's bound (Radford et al. 2021, 2.5)
 constexpr double kInitialComposerScale = 2.6592600369327780;  // log(1 / 0.07)
 constexpr int64_t kAtOnce = 256;  // queries or images encoded at a time without gradients
 // Bytes of states to read before their pages are released.
 constexpr int64_t kMappedBytes = int64_t{256} << 20;
-constexpr int64_t kMaxFileBytes = int64_t{256} << 20;  // limit for a config or a tokenizer's file
-constexpr const char* kPrefix = "composer.";           // prefix of a composer's parameters
-
-bool is_of_text_tower(const std::string& name) {
-  return name.starts_with("text_model.") || name.starts_with("text_projection.") || name == "logit_scale";
-}
 
 }  // namespace
 
-Result<Json> ComposedStageTask::measure_held_out(const ComposedData& data, const Tensor& log_scale) const {
-  Json sets = Json::array();
-  for (const HeldOutQueries& set : data.held_out) {
-    SACCADE_ASSIGN(Json line, measure(set));
-    sets.push_back(std::move(line));
-  }
-  return Json{{"logit_scale", std::exp(log_scale.item<double>())}, {"held_out", std::move(sets)}};
-}
-
-ComposedTrainingTask::ComposedTrainingTask(const ComposedTrainingOptions& options, const ComposedStage& stage,
-                                           ThreadPool& pool)
+ComposedStageTask::ComposedStageTask(const ComposedTrainingOptions& options, const ComposedStage& stage,
+                                     ThreadPool& pool)
     : options_(options),
       stage_(stage),
       pool_(pool),
       dtype_(options.precision == Precision::kBf16 ? DType::kBF16 : DType::kF32),
-      device_(torch_device(options.device)),
-      order_(*stage.data, options.together, options.seed) {}
+      images_(stage.towers == TrainedTowers::kBoth ? stage.pixels->file : stage.picture_tokens->file),
+      order_(*stage.data, options.together, options.seed),
+      class_of_(content_classes(images_)) {}
+
+Result<Tensor> ComposedStageTask::add_log_scale(InitializedParameters& source) {
+  SACCADE_ASSIGN(const Variable scale, source.take("logit_scale", {}, {kInitialComposerScale, 0}));
+  return scale.tensor();
+}
+
+void ComposedStageTask::release_states(int64_t images) {
+  unreleased_ += images * std::ssize(images_.bytes(0));
+  if (unreleased_ < kMappedBytes) return;
+  images_.release();
+  if (stage_.text_tokens != nullptr) stage_.text_tokens->file.release();
+  unreleased_ = 0;
+}
+
+Result<EncoderId> ComposedStageTask::own_encoder(const fs::path& folder) const {
+  EncoderId own{
+      .name = "encoder", .family = stage_.composer.encoder.family, .fingerprint = {}, .path = "encoder"};
+  SACCADE_ASSIGN(own.fingerprint, checkpoint_fingerprint(folder / "encoder"));
+  return own;
+}
+
+double ComposedStageTask::rate_of(const std::string& parameter) const {
+  return stage_.align || parameter.starts_with(kPrefix) ? 1 : options_.tower_rate / options_.learning_rate;
+}
+
+void ComposedStageTask::after_update() {
+  log_scale_.clamp_(0, kMaxLogScale);
+}
+
+Result<Json> ComposedStageTask::evaluate() {
+  Json sets = Json::array();
+  for (const HeldOutQueries& set : stage_.data->held_out) {
+    SACCADE_ASSIGN(sets.emplace_back(), measure(set));
+  }
+  return Json{{"logit_scale", std::exp(log_scale_.item<double>())}, {"held_out", std::move(sets)}};
+}
+
+ComposedTrainingTask::ComposedTrainingTask(const ComposedTrainingOptions& options, const ComposedStage& stage,
+                                           ThreadPool& pool)
+    : ComposedStageTask(options, stage, pool), device_(torch_device(options.device)) {}
 
 Result<std::unique_ptr<ComposedTrainingTask>> ComposedTrainingTask::make(
     const ComposedTrainingOptions& options, const ComposedStage& stage, ThreadPool& pool) {
   auto task = std::unique_ptr<ComposedTrainingTask>(new ComposedTrainingTask(options, stage, pool));
   if (stage.towers != TrainedTowers::kNone) SACCADE_TRY(task->make_towers());
   SACCADE_TRY(task->make_composer());
-  task->class_of_ =
-      content_classes(task->trains_pictures() ? stage.pixels->file : stage.picture_tokens->file);
   // Embeddings alone count as one token.
   const bool tokens = task->trains_texts() ||
                       (stage.text_tokens != nullptr &&
@@ -86,11 +109,7 @@ Status ComposedTrainingTask::make_towers() {
   for (const auto& [name, parameter] : source.parameters()) {
     SACCADE_TRY(take_weight(folder, weights.tensors, name, parameter));
   }
-  for (const fs::path& file : checkpoint.files) {
-    const std::string name = file.filename().string();
-    if (name.find("safetensors") != std::string::npos || file.extension() == ".bin") continue;
-    SACCADE_ASSIGN(files_[name], read_file(file, kMaxFileBytes));
-  }
+  SACCADE_ASSIGN(files_, read_files_beside_weights(checkpoint));
   tower_parameters_ = source.parameters();
   for (const auto& [name, tensor] : tower_parameters_) {
     if (trains_pictures() || is_of_text_tower(name)) {
@@ -111,8 +130,7 @@ Status ComposedTrainingTask::make_composer() {
     log_scale_ = model_->logit_scale().tensor();
     return {};
   }
-  SACCADE_ASSIGN(const Variable scale, source.take("logit_scale", {}, {kInitialComposerScale, 0}));
-  log_scale_ = scale.tensor();
+  SACCADE_ASSIGN(log_scale_, add_log_scale(source));
   composer_parameters_ = source.parameters();
   for (const auto& [name, tensor] : composer_parameters_) trained_.emplace(kPrefix + name, tensor);
   return {};
@@ -120,14 +138,6 @@ Status ComposedTrainingTask::make_composer() {
 
 Result<StepLosses> ComposedTrainingTask::prepare(int64_t step) {
   return StepLosses{[this, prepared = batch(step)] { return loss(prepared); }};
-}
-
-double ComposedTrainingTask::rate_of(const std::string& parameter) const {
-  return stage_.align || parameter.starts_with(kPrefix) ? 1 : options_.tower_rate / options_.learning_rate;
-}
-
-void ComposedTrainingTask::after_update() {
-  log_scale_.clamp_(0, kMaxLogScale);
 }
 
 ComposedBatch ComposedTrainingTask::batch(int64_t step) {
@@ -160,13 +170,7 @@ ComposedBatch ComposedTrainingTask::batch(int64_t step) {
   } else {
     batch.positives = right_candidates(options_, data, class_of_, drawn);
   }
-  const ItemFile& file = trains_pictures() ? stage_.pixels->file : stage_.picture_tokens->file;
-  unreleased_ += std::ssize(drawn.pictures) * std::ssize(file.bytes(0));
-  if (unreleased_ >= kMappedBytes) {
-    file.release();
-    if (stage_.text_tokens != nullptr) stage_.text_tokens->file.release();
-    unreleased_ = 0;
-  }
+  release_states(std::ssize(drawn.pictures));
   return batch;
 }
 
@@ -323,10 +327,6 @@ Result<Json> ComposedTrainingTask::measure(const HeldOutQueries& set) const {
   return line;
 }
 
-Result<Json> ComposedTrainingTask::evaluate() {
-  return measure_held_out(*stage_.data, log_scale_);
-}
-
 Status ComposedTrainingTask::write_encoder(const fs::path& folder) const {
   std::error_code error;
   SACCADE_TRY(make_folders(folder));
@@ -348,8 +348,7 @@ Status ComposedTrainingTask::write_model(const fs::path& folder) const {
   ComposerConfig config = stage_.composer;
   if (stage_.own != OwnEncoder::kNone) {
     SACCADE_TRY(write_encoder(folder / "encoder"));
-    EncoderId own{.name = "encoder", .family = config.encoder.family, .fingerprint = {}, .path = "encoder"};
-    SACCADE_ASSIGN(own.fingerprint, checkpoint_fingerprint(folder / "encoder"));
+    SACCADE_ASSIGN(const EncoderId own, own_encoder(folder));
     if (stage_.own == OwnEncoder::kWhole)
       config.encoder = own;
     else

@@ -56,6 +56,10 @@ struct ComposedBatch {
 // A stage as a task that can be measured by itself.
 class ComposedStageTask : public TrainingTask {
  public:
+  [[nodiscard]] const TorchMap& parameters() const override { return trained_; }
+  [[nodiscard]] double rate_of(const std::string& parameter) const override;
+  void after_update() override;
+  Result<Json> evaluate() override;
   [[nodiscard]] Result<std::optional<double>> headline(const Json& held_out) const override {
     return composed_headline(held_out);
   }
@@ -65,8 +69,29 @@ class ComposedStageTask : public TrainingTask {
   [[nodiscard]] virtual Result<Json> measure(const HeldOutQueries& set) const = 0;
 
  protected:
-  // Returns what evaluate() returns.
-  [[nodiscard]] Result<Json> measure_held_out(const ComposedData& data, const torch::Tensor& log_scale) const;
+  static constexpr const char* kPrefix = "composer.";  // prefix of the parameters that are not the encoder's
+
+  ComposedStageTask(const ComposedTrainingOptions& options, const ComposedStage& stage, ThreadPool& pool);
+  // Adds the logit scale to the parameters of a composer and returns it.
+  static Result<torch::Tensor> add_log_scale(InitializedParameters& source);
+  // Releases the mapped states from time to time. images: the number of those read since the last call.
+  void release_states(int64_t images);
+  // Returns the id of the encoder that was written into `folder`/encoder.
+  [[nodiscard]] Result<EncoderId> own_encoder(const std::filesystem::path& folder) const;
+
+  const ComposedTrainingOptions& options_;
+  const ComposedStage stage_;
+  ThreadPool& pool_;
+  DType dtype_ = DType::kF32;                 // type of the products
+  const ItemFile& images_;                    // the stage's pixels or states
+  std::map<std::string, std::string> files_;  // files of the encoder's checkpoint beside the weights
+  torch::Tensor log_scale_;
+  TorchMap trained_;
+  GroupedOrder order_;             // used by prepare(), which one thread runs at a time
+  std::vector<int64_t> class_of_;  // images of equal content have equal numbers
+
+ private:
+  int64_t unreleased_ = 0;  // bytes of mapped states read since they were released
 };
 
 class ComposedTrainingTask : public ComposedStageTask {
@@ -74,11 +99,7 @@ class ComposedTrainingTask : public ComposedStageTask {
   static Result<std::unique_ptr<ComposedTrainingTask>> make(const ComposedTrainingOptions& options,
                                                             const ComposedStage& stage, ThreadPool& pool);
 
-  [[nodiscard]] const TorchMap& parameters() const override { return trained_; }
   Result<StepLosses> prepare(int64_t step) override;
-  [[nodiscard]] double rate_of(const std::string& parameter) const override;
-  void after_update() override;
-  Result<Json> evaluate() override;
   [[nodiscard]] Status write_model(const std::filesystem::path& folder) const override;
   Status read_model(const std::filesystem::path& folder) override;
   [[nodiscard]] Result<Json> measure(const HeldOutQueries& set) const override;
@@ -114,22 +135,12 @@ class ComposedTrainingTask : public ComposedStageTask {
                                       MatchedTokens* matched) const;
   Status write_encoder(const std::filesystem::path& folder) const;
 
-  const ComposedTrainingOptions& options_;
-  const ComposedStage stage_;
-  ThreadPool& pool_;
-  DType dtype_ = DType::kF32;  // type of the towers' products
   torch::Device device_;
   std::optional<TrainedClip> model_;
-  std::map<std::string, std::string> files_;  // files of its checkpoint beside the weights
-  TorchMap tower_parameters_;                 // all of the model's
+  TorchMap tower_parameters_;  // all of the model's
   std::unique_ptr<TrainedComposer> composer_;
   TorchMap composer_parameters_;
-  torch::Tensor log_scale_;
-  TorchMap trained_;
-  GroupedOrder order_;             // used by prepare(), which one thread runs at a time
-  std::vector<int64_t> class_of_;  // images of equal content have equal numbers
-  std::vector<int64_t> ends_;      // index of each text's token that stands for the whole
-  int64_t unreleased_ = 0;         // bytes of mapped states read since they were given back
+  std::vector<int64_t> ends_;  // index of each text's token that stands for the whole
 };
 
 }  // namespace saccade::lab

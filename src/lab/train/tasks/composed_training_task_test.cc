@@ -15,9 +15,7 @@
 
 #include "lab/data/generated.h"
 #include "lab/train/math/test_graph.h"
-#include "lab/train/math/test_shapes.h"
 #include "lab/train/recipes/test_edits.h"
-#include "lab/train/recipes/train_composed.h"
 #include "saccade/image/image_codec.h"
 
 namespace saccade::lab {
@@ -54,13 +52,8 @@ NamedTriplet named_triplet(const ComposedData& data, int64_t triplet) {
   return named;
 }
 
-class StageOne : public testing::Test {
+class StageOne : public test::ShapeEdits {
  protected:
-  StageOne() {
-    data_.folder().write("train.jsonl", test::shape_edits({"square", "post", "frame"}));
-    data_.folder().write("held.jsonl", test::shape_edits({"bar"}));
-  }
-
   // Options of 72 triplets, all of them in a batch.
   [[nodiscard]] ComposedTrainingOptions options(AlignTargets align) const {
     ComposedTrainingOptions options;
@@ -211,7 +204,6 @@ class StageOne : public testing::Test {
     return stage->task->loss(stage->task->batch(0)).item<double>();
   }
 
-  test::SmallData data_;
   std::set<std::string> drawn_;  // triplets with a usable pseudo-target
 
  private:

@@ -21,7 +21,6 @@ using torch::Tensor;
 // Purposes of the keyed random numbers. The draws of one purpose never depend on another's.
 enum Purpose : uint64_t { kShuffle = 12, kCandidates = 13 };
 
-constexpr double kMaxLogScale = 4.605170185988092;  // log(100): CLIP's bound (Radford et al. 2021, 2.5)
 constexpr int64_t kCandidatesAtOnce = 1024;
 constexpr int64_t kRowsAtOnce = 4096;
 // Bytes of features to read before their pages are released: the kernel maps up to 64 KB around each row of a

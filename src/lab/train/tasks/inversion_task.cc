@@ -10,7 +10,6 @@
 #include "lab/train/math/composer_peers.h"
 #include "lab/train/math/device.h"
 #include "lab/train/math/step_random.h"
-#include "saccade/core/files/files.h"
 #include "saccade/core/rows.h"
 #include "saccade/model/composers/token_states.h"
 #include "saccade/model/families/clip_checkpoint.h"

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
-#include <optional>
 #include <set>
 
 #include "lab/data/read_dataset.h"
@@ -24,14 +23,8 @@ namespace {
 namespace fs = std::filesystem;
 using torch::Tensor;
 
-// CLIP's bound on exp(logit_scale) (Radford et al. 2021, section 2.5).
-constexpr double kMaxLogitScale = 4.605170185988092;  // log(100)
-constexpr uint64_t kShuffle = 11;                     // purpose of keyed random numbers (random.h)
-constexpr int64_t kAtOnce = 256;                      // images encoded at a time without gradients
-
-bool is_of_text_tower(const std::string& name) {
-  return name.starts_with("text_model.") || name.starts_with("text_projection.") || name == "logit_scale";
-}
+constexpr uint64_t kShuffle = 11;  // purpose of keyed random numbers (random.h)
+constexpr int64_t kAtOnce = 256;   // images encoded at a time without gradients
 
 // Loads the checkpoint's weights, or those of the previous stage, in place of the random ones.
 Status take_weights(const fs::path& folder, const TorchMap& parameters) {
@@ -80,7 +73,7 @@ class NullPictureTask : public VisualnessTask {
     return StepLosses{[this, batch = std::move(batch)] { return loss(batch); }};
   }
 
-  void after_update() override { model_.logit_scale().tensor().clamp_(0, kMaxLogitScale); }
+  void after_update() override { model_.logit_scale().tensor().clamp_(0, kMaxLogScale); }
 
   Result<Json> evaluate() override {
     SACCADE_ASSIGN(const VisualnessFigures figures, measure());

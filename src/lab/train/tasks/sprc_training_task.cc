@@ -1,7 +1,6 @@
 #include "lab/train/tasks/sprc_training_task.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "lab/train/composer_file.h"
 #include "lab/train/tasks/visualness_task.h"
@@ -13,30 +12,15 @@ namespace {
 namespace fs = std::filesystem;
 using torch::Tensor;
 
-constexpr double kMaxLogScale = 4.605170185988092;       // log(100), as in composed_training_task.cc
-constexpr double kInitialLogScale = 2.6592600369327780;  // log(1 / 0.07), the published program's
 constexpr size_t kAtOnce = 32;  // queries or images encoded at a time without gradients
-// Bytes of states to read before their pages are released.
-constexpr int64_t kMappedBytes = int64_t{256} << 20;
-constexpr int64_t kMaxFileBytes = int64_t{256} << 20;  // limit for a config or a tokenizer's file
-constexpr const char* kPrefix = "composer.";           // prefix of the parameters that are not the encoder's
 
 }  // namespace
-
-SprcTrainingTask::SprcTrainingTask(const ComposedTrainingOptions& options, const ComposedStage& stage,
-                                   ThreadPool& pool)
-    : options_(options),
-      stage_(stage),
-      pool_(pool),
-      dtype_(options.precision == Precision::kBf16 ? DType::kBF16 : DType::kF32),
-      order_(*stage.data, options.together, options.seed) {}
 
 Result<std::unique_ptr<SprcTrainingTask>> SprcTrainingTask::make(const ComposedTrainingOptions& options,
                                                                  const ComposedStage& stage,
                                                                  ThreadPool& pool) {
   auto task = std::unique_ptr<SprcTrainingTask>(new SprcTrainingTask(options, stage, pool));
   SACCADE_TRY(task->begin());
-  task->class_of_ = content_classes(stage.picture_tokens->file);
   return task;
 }
 
@@ -62,29 +46,16 @@ Status SprcTrainingTask::begin() {
   for (const auto& [name, parameter] : encoder.parameters()) {
     SACCADE_TRY(take_weight(folder, begin_.weights.tensors, name, parameter));
   }
-  SACCADE_ASSIGN(const Variable scale, own.take("logit_scale", {}, {kInitialLogScale, 0}));
-  log_scale_ = scale.tensor();
+  SACCADE_ASSIGN(log_scale_, add_log_scale(own));
   encoder_parameters_ = encoder.parameters();
   trained_ = encoder_parameters_;
   for (const auto& [name, tensor] : own.parameters()) trained_.emplace(kPrefix + name, tensor);
-  for (const fs::path& file : checkpoint.files) {
-    const std::string name = file.filename().string();
-    if (name.find("safetensors") != std::string::npos || file.extension() == ".bin") continue;
-    SACCADE_ASSIGN(files_[name], read_file(file, kMaxFileBytes));
-  }
+  SACCADE_ASSIGN(files_, read_files_beside_weights(checkpoint));
   return {};
 }
 
 Result<StepLosses> SprcTrainingTask::prepare(int64_t step) {
   return StepLosses{[this, prepared = batch(step)] { return loss(prepared); }};
-}
-
-double SprcTrainingTask::rate_of(const std::string& parameter) const {
-  return parameter.starts_with(kPrefix) ? 1 : options_.tower_rate / options_.learning_rate;
-}
-
-void SprcTrainingTask::after_update() {
-  log_scale_.clamp_(0, kMaxLogScale);
 }
 
 Tensor SprcTrainingTask::memory_of(std::span<const int64_t> pictures) const {
@@ -122,12 +93,7 @@ SprcBatch SprcTrainingTask::batch(int64_t step) {
   SprcBatch batch;
   fill(drawn, batch);
   batch.positives = right_candidates(options_, *stage_.data, class_of_, drawn);
-  const ItemFile& file = stage_.picture_tokens->file;
-  unreleased_ += std::ssize(drawn.pictures) * std::ssize(file.bytes(0));
-  if (unreleased_ >= kMappedBytes) {
-    file.release();
-    unreleased_ = 0;
-  }
+  release_states(std::ssize(drawn.pictures));
   return batch;
 }
 
@@ -172,10 +138,6 @@ Result<Json> SprcTrainingTask::measure(const HeldOutQueries& set) const {
                                 gallery, options_.bootstrap, pool_);
 }
 
-Result<Json> SprcTrainingTask::evaluate() {
-  return measure_held_out(*stage_.data, log_scale_);
-}
-
 Status SprcTrainingTask::write_encoder(const fs::path& folder) const {
   SACCADE_TRY(make_folders(folder));
   for (const auto& [name, content] : files_) SACCADE_TRY(write_file_atomic(folder / name, content));
@@ -195,8 +157,7 @@ Status SprcTrainingTask::write_encoder(const fs::path& folder) const {
 Status SprcTrainingTask::write_model(const fs::path& folder) const {
   SACCADE_TRY(write_encoder(folder / "encoder"));
   ComposerConfig config = stage_.composer;
-  config.encoder = {.name = "encoder", .family = config.encoder.family, .fingerprint = {}, .path = "encoder"};
-  SACCADE_ASSIGN(config.encoder.fingerprint, checkpoint_fingerprint(folder / "encoder"));
+  SACCADE_ASSIGN(config.encoder, own_encoder(folder));
   return write_composer(folder, config, {{"logit_scale", log_scale_}});
 }
 

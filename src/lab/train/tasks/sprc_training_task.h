@@ -6,12 +6,10 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <map>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
-#include <vector>
 
 #include "lab/train/math/sprc.h"
 #include "lab/train/tasks/composed_training_task.h"
@@ -37,11 +35,7 @@ class SprcTrainingTask : public ComposedStageTask {
   static Result<std::unique_ptr<SprcTrainingTask>> make(const ComposedTrainingOptions& options,
                                                         const ComposedStage& stage, ThreadPool& pool);
 
-  [[nodiscard]] const TorchMap& parameters() const override { return trained_; }
   Result<StepLosses> prepare(int64_t step) override;
-  [[nodiscard]] double rate_of(const std::string& parameter) const override;
-  void after_update() override;
-  Result<Json> evaluate() override;
   [[nodiscard]] Status write_model(const std::filesystem::path& folder) const override;
   Status read_model(const std::filesystem::path& folder) override;
   [[nodiscard]] Result<Json> measure(const HeldOutQueries& set) const override;
@@ -51,25 +45,16 @@ class SprcTrainingTask : public ComposedStageTask {
   [[nodiscard]] torch::Tensor loss(const SprcBatch& batch) const;
 
  private:
-  SprcTrainingTask(const ComposedTrainingOptions& options, const ComposedStage& stage, ThreadPool& pool);
+  SprcTrainingTask(const ComposedTrainingOptions& options, const ComposedStage& stage, ThreadPool& pool)
+      : ComposedStageTask(options, stage, pool) {}
   Status begin();
   [[nodiscard]] torch::Tensor memory_of(std::span<const int64_t> pictures) const;
   void fill(const DrawnTriplets& drawn, SprcBatch& batch) const;
   Status write_encoder(const std::filesystem::path& folder) const;
 
-  const ComposedTrainingOptions& options_;
-  const ComposedStage stage_;
-  ThreadPool& pool_;
-  DType dtype_ = DType::kF32;  // type of the products
   FrozenQFormer begin_;
   std::optional<TrainedSprc> model_;
-  std::map<std::string, std::string> files_;  // files of the checkpoint beside the weights
   TorchMap encoder_parameters_;
-  torch::Tensor log_scale_;
-  TorchMap trained_;
-  GroupedOrder order_;  // used by prepare(), which one thread runs at a time
-  std::vector<int64_t> class_of_;
-  int64_t unreleased_ = 0;  // bytes of mapped states read since they were given back
 };
 
 }  // namespace saccade::lab

@@ -16,9 +16,8 @@
 #include "lab/data/read_dataset.h"
 #include "lab/eval/composed/composed_figures.h"
 #include "lab/train/math/initial_weights.h"
-#include "lab/train/math/test_shapes.h"
+#include "lab/train/math/test_gradients.h"
 #include "lab/train/recipes/test_edits.h"
-#include "lab/train/recipes/train_composed.h"
 #include "saccade/core/hash.h"
 #include "saccade/image/read_pixels.h"
 #include "saccade/model/composers/token_states.h"
@@ -45,47 +44,24 @@ double largest_difference(const Tensor& a, const Tensor& b) {
 }
 
 // A BLIP-2 with a tokenizer and drawn weights, and the edit queries of coloured shapes.
-class TrainSprc : public testing::Test {
+class TrainSprc : public test::ShapeEdits {
  protected:
   TrainSprc() {
     saccade::test::add_blip2_tokenizer(checkpoint_.path());
     saccade::test::draw_blip2_weights(checkpoint_.path());
-    data_.folder().write("train.jsonl", test::shape_edits({"square", "post", "frame"}));
-    data_.folder().write("held.jsonl", test::shape_edits({"bar"}));
   }
   [[nodiscard]] ComposedTrainingOptions options(const std::string& run) const {
-    ComposedTrainingOptions options;
-    options.datasets = {(data_.folder() / "train.jsonl").string()};
-    options.held_out = {(data_.folder() / "held.jsonl").string()};
+    ComposedTrainingOptions options = shape_options(run);
     options.model = checkpoint_.path().string();
     options.method = "sprc";
-    options.run = data_.folder() / run;
     options.wrong = WrongAnswers::kTargets;
     options.steps = 40;
-    options.evaluate_every = 20;
-    options.checkpoint_every = 10;
     options.tower_rate = 1e-3;
-    options.batch = 24;
     options.bootstrap.resamples = 20;
-    options.encoder.threads = 1;
     return options;
-  }
-  static ComposedTrainingReport train(const ComposedTrainingOptions& options, std::stop_token stop = {},
-                                      const ProgressCallback& progress = {}) {
-    auto report = train_composed(options, progress, stop);
-    EXPECT_TRUE(report) << report.error().message;
-    return report.value_or(ComposedTrainingReport{});
-  }
-  static std::string refusal(const ComposedTrainingOptions& options, ErrorCode code) {
-    const auto report = train_composed(options, {}, {});
-    EXPECT_FALSE(report);
-    if (report) return {};
-    EXPECT_EQ(report.error().code, code) << report.error().message;
-    return report.error().message;
   }
 
   saccade::test::GoldenCopy checkpoint_{"blip2-itm"};
-  test::SmallData data_;
 };
 
 TEST_F(TrainSprc, TheNetworkIsTheEncoders) {
@@ -202,15 +178,9 @@ TEST_F(TrainSprc, GradientsAreDifferencesOfTheLoss) {
       const double length = parameter.grad().norm().item<double>();
       if (length < 0.05) continue;  // too little for single precision
       ++tested;
-      constexpr double kStep = 1e-3;
-      const Tensor move = parameter.grad() * (kStep / length);
-      const Tensor before = parameter.clone();
-      Tensor(parameter).copy_(before + move);
-      const double above = stage->task->loss(batch).item<double>();
-      Tensor(parameter).copy_(before - move);
-      const double below = stage->task->loss(batch).item<double>();
-      Tensor(parameter).copy_(before);
-      EXPECT_NEAR((above - below) / (2 * kStep), length, 0.05 * length + 2e-3) << name;
+      const double slope = test::derivative_along(parameter.grad() / length, parameter, 1e-3,
+                                                  [&] { return stage->task->loss(batch).item<double>(); });
+      EXPECT_NEAR(slope, length, 0.05 * length + 2e-3) << name;
     }
     EXPECT_GT(tested, 20);
     for (const char* name :

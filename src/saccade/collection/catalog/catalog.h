@@ -8,7 +8,6 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <vector>
 
 #include "saccade/core/enum_names.h"
 #include "saccade/core/error.h"

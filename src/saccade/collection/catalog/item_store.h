@@ -13,7 +13,6 @@
 #include <stop_token>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "saccade/collection/catalog/catalog.h"

@@ -1,11 +1,11 @@
 #include "saccade/collection/catalog/sql_text.h"
 
-#include <algorithm>
 #include <new>
 #include <sqlite3.h>
 #include <string>
 #include <string_view>
 
+#include "saccade/core/ascii.h"
 #include "saccade/text/normalize.h"
 
 namespace saccade {
@@ -46,15 +46,11 @@ void sql_any_line(sqlite3_context* context, int /*count*/, sqlite3_value** value
     const std::string lines = fold_case(text_of(values[0]));
     const std::string_view how = text_of(values[1]);
     const std::string value(text_of(values[2]));
-    bool met = false;
-    for (size_t begin = 0; begin < lines.size() && !met;) {
-      const size_t end = std::min(lines.find('\n', begin), lines.size());
-      const std::string line = lines.substr(begin, end - begin);
+    for (const std::string_view line : Lines(lines)) {
       // Lines are begun by a line end too.
-      met = !line.empty() && meets(line, how, value);
-      begin = end + 1;
+      if (!line.empty() && meets(std::string(line), how, value)) return sqlite3_result_int(context, 1);
     }
-    sqlite3_result_int(context, met ? 1 : 0);
+    sqlite3_result_int(context, 0);
   });
 }
 

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 
 #include "saccade/collection/catalog/filter.h"
@@ -43,6 +44,19 @@ class Statement {
 
   // True: a row is there to read. False: done, and the statement is ready to be bound again.
   Result<bool> step();
+  // Calls visit() for each row that is left, which reads its columns. A visit may return a Status; an error ends the loop.
+  template <typename Visit>
+  Status for_each(const Visit& visit) {
+    for (;;) {
+      SACCADE_ASSIGN(const bool row, step());
+      if (!row) return {};
+      if constexpr (std::is_void_v<decltype(visit())>) {
+        visit();
+      } else {
+        SACCADE_TRY(visit());
+      }
+    }
+  }
   // step() for statements that give no rows; kInternal if one comes.
   Status run();
   // Ready to be bound again, whatever is left unread.

@@ -8,6 +8,7 @@
 #include <fmt/chrono.h>
 
 #include "saccade/collection/catalog/words/word_index.h"
+#include "saccade/core/ascii.h"
 #include "saccade/core/files/files.h"
 #include "saccade/core/json.h"
 #include "saccade/core/name_field.h"
@@ -141,18 +142,18 @@ Status check_schema_objects(Database& database, int64_t version) {
       database.prepare("SELECT name, sql, type FROM sqlite_schema WHERE name NOT LIKE 'sqlite\\_%' "
                        "ESCAPE '\\'"));
   size_t found = 0;
-  for (;;) {
-    SACCADE_ASSIGN(const bool row, statement.step());
-    if (!row) break;
+  const auto check = [&]() -> Status {
     const std::string name = statement.text(0);
-    if (version >= kWordsSince && is_word_table(statement.text(2), name)) continue;
+    if (version >= kWordsSince && is_word_table(statement.text(2), name)) return {};
     bool known = false;
     for (const SchemaObject& object : kSchema) {
       known = known || (object.in(version) && object.name == name && object.sql == statement.text(1));
     }
     if (!known) return fail(ErrorCode::kBadData, "\"{}\" is not as this schema version has it", name);
     ++found;
-  }
+    return {};
+  };
+  SACCADE_TRY(statement.for_each(check));
   const auto expected = static_cast<size_t>(
       std::ranges::count_if(kSchema, [&](const SchemaObject& object) { return object.in(version); }));
   if (found != expected) {
@@ -432,12 +433,9 @@ ItemFacts read_facts(const Statement& statement) {
   if (!statement.is_null(7)) picture.rating = static_cast<int>(statement.integer(7));
   picture.title = statement.text(8);
   picture.description = statement.text(9);
-  const std::string keywords = statement.text(10);
-  for (size_t begin = keywords.starts_with('\n') ? 1 : 0; begin < keywords.size();) {
-    const size_t end = std::min(keywords.find('\n', begin), keywords.size());
-    picture.keywords.push_back(keywords.substr(begin, end - begin));
-    begin = end + 1;
-  }
+  const std::string kept = statement.text(10);
+  const std::string_view keywords = std::string_view(kept).substr(kept.starts_with('\n') ? 1 : 0);
+  for (const std::string_view keyword : Lines(keywords)) picture.keywords.emplace_back(keyword);
   facts.place = statement.text(11);
   facts.caption = statement.text(12);
   facts.look = static_cast<uint64_t>(statement.integer(13));

@@ -12,7 +12,6 @@
 #include "saccade/collection/catalog/sql_text.h"
 #include "saccade/collection/catalog/store.h"
 #include "saccade/collection/catalog/words/word_index.h"
-#include "saccade/collection/collection_info.h"
 #include "saccade/collection/rows/approximate_index.h"
 #include "saccade/collection/rows/int8_file.h"
 #include "saccade/collection/rows/late_file.h"
@@ -117,13 +116,15 @@ Result<int64_t> read_rows(Database& database, int64_t begin, int64_t end, Snapsh
   SACCADE_ASSIGN(Statement statement,
                  database.prepare("SELECT id, row FROM items WHERE row >= ? AND row < ?"));
   statement.bind(begin).bind(end);
-  for (int64_t items = 0;; ++items) {
-    SACCADE_ASSIGN(const bool more, statement.step().in("catalog"));
-    if (!more) return items;
+  int64_t items = 0;
+  const auto read_row = [&] {
     const auto row = static_cast<size_t>(statement.integer(1));
     snapshot.alive[row] = 1;
     snapshot.ids[row] = statement.integer(0);
-  }
+    ++items;
+  };
+  SACCADE_TRY(statement.for_each(read_row).in("catalog"));
+  return items;
 }
 
 Result<Snapshot> read_snapshot(Database& database, const std::filesystem::path& folder,
@@ -363,11 +364,7 @@ Status FolderReader::for_each_item(const std::function<Status(const Item&)>& vis
   const std::lock_guard lock(state_->mutex);
   SACCADE_ASSIGN(Statement statement, state_->database.prepare(fmt::format("SELECT {} FROM items ORDER BY id",
                                                                            store::kItemColumns)));
-  for (;;) {
-    SACCADE_ASSIGN(const bool row, statement.step());
-    if (!row) return {};
-    SACCADE_TRY(visit(store::read_item(statement)));
-  }
+  return statement.for_each([&] { return visit(store::read_item(statement)); });
 }
 
 Status FolderReader::for_each_row(const RowVisitor& visit) const {
@@ -394,11 +391,7 @@ Status FolderReader::for_each_facts(
   const std::lock_guard lock(state_->mutex);
   SACCADE_ASSIGN(Statement statement, state_->database.prepare(fmt::format("SELECT {} FROM facts ORDER BY id",
                                                                            store::kFactsColumns)));
-  for (;;) {
-    SACCADE_ASSIGN(const bool row, statement.step());
-    if (!row) return {};
-    SACCADE_TRY(visit(statement.integer(0), store::read_facts(statement)));
-  }
+  return statement.for_each([&] { return visit(statement.integer(0), store::read_facts(statement)); });
 }
 
 Result<LookedAt> FolderReader::looked(int64_t most) const {
@@ -408,12 +401,11 @@ Result<LookedAt> FolderReader::looked(int64_t most) const {
       state_->database.prepare("SELECT grain FROM facts WHERE facts_read > 0 ORDER BY id LIMIT ?"));
   statement.bind(most);
   LookedAt looked;
-  for (;;) {
-    SACCADE_ASSIGN(const bool row, statement.step());
-    if (!row) return looked;
+  SACCADE_TRY(statement.for_each([&] {
     ++looked.pictures;
     looked.photographs += is_photograph(statement.real(0)) ? 1 : 0;
-  }
+  }));
+  return looked;
 }
 
 Result<std::vector<RemovedPicture>> FolderReader::removed() const {
@@ -421,11 +413,8 @@ Result<std::vector<RemovedPicture>> FolderReader::removed() const {
   SACCADE_ASSIGN(Statement statement,
                  state_->database.prepare("SELECT path, hash FROM removed ORDER BY path"));
   std::vector<RemovedPicture> removed;
-  for (;;) {
-    SACCADE_ASSIGN(const bool row, statement.step());
-    if (!row) return removed;
-    removed.push_back({statement.text(0), statement.text(1)});
-  }
+  SACCADE_TRY(statement.for_each([&] { removed.push_back({statement.text(0), statement.text(1)}); }));
+  return removed;
 }
 
 Result<std::vector<uint8_t>> FolderReader::allowed(const Filter& filter) const {
@@ -454,17 +443,15 @@ Result<std::vector<uint8_t>> FolderReader::allowed(const Filter& filter) const {
         for (const SqlValue& value : filter.values) statement.bind(value);
         std::optional<store::IdRows::Walk> walk;
         if (by_id != nullptr) walk.emplace(*by_id);
-        for (;;) {
-          SACCADE_ASSIGN(const bool more, statement.step());
-          if (!more) return {};
+        return statement.for_each([&] {
           int64_t row = statement.integer(0);  // in range: checked with the snapshot
           if (walk) {
             const store::IdRows::Entry* entry = walk->find(row);
-            if (entry == nullptr) continue;
+            if (entry == nullptr) return;
             row = entry->row;
           }
           mask[static_cast<size_t>(row)] = passes ? 0 : 1;
-        }
+        });
       }));
   snapshot.filtered = Filtered{filter.sql, filter.values, mask};
   return mask;
@@ -539,14 +526,12 @@ Result<std::string> FolderReader::why_empty(const Filter& filter) const {
           database.prepare(fmt::format(
               "SELECT {0}, count(*) FROM {1} WHERE {0} <> '' GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT 3",
               condition.field, filter_tables(condition.field))));
-      for (;;) {
-        SACCADE_ASSIGN(const bool row, most.step());
-        if (!row) break;
+      SACCADE_TRY(most.for_each([&] {
         std::string value = most.text(0);
         std::replace(value.begin(), value.end(), '\n', ' ');
         if (value.size() > 60) value = value.substr(0, 57) + "...";
         here += fmt::format("{}\"{}\" ({})", here.empty() ? "values here: " : ", ", value, most.integer(1));
-      }
+      }));
     } else if (condition.field.find("taken") != std::string::npos || condition.field == "added") {
       here = fmt::format("values here: {} to {}", store::utc_text(found.integer(0)).substr(0, 10),
                          store::utc_text(found.integer(1)).substr(0, 10));
@@ -568,16 +553,14 @@ Result<std::vector<FieldValue>> FolderReader::values_of(std::string_view field, 
                      fmt::format("SELECT {}, count(*) FROM {} GROUP BY 1", *column, filter_tables(*column))));
   // Keywords stand several in a value.
   std::map<std::string, int64_t> counts;
-  for (;;) {
-    SACCADE_ASSIGN(const bool row, statement.step());
-    if (!row) break;
+  SACCADE_TRY(statement.for_each([&] {
     const std::string value = statement.text(0);
     for (size_t begin = 0; begin < value.size();) {
       const size_t end = std::min(field == "keyword" ? value.find('\n', begin) : value.size(), value.size());
       if (end > begin) counts[value.substr(begin, end - begin)] += statement.integer(1);
       begin = end + 1;
     }
-  }
+  }));
   std::vector<FieldValue> values;
   for (auto& [value, items] : counts) values.push_back({value, items});
   std::stable_sort(values.begin(), values.end(),
@@ -627,11 +610,8 @@ Result<CollectionSummary> FolderReader::summary() const {
     if (!error) summary.catalog_bytes += static_cast<int64_t>(size);
   }
   SACCADE_ASSIGN(Statement formats, database.prepare("SELECT format, count(*) FROM items GROUP BY format"));
-  for (;;) {
-    SACCADE_ASSIGN(const bool row, formats.step());
-    if (!row) return summary;
-    summary.formats[formats.text(0)] = formats.integer(1);
-  }
+  SACCADE_TRY(formats.for_each([&] { summary.formats[formats.text(0)] = formats.integer(1); }));
+  return summary;
 }
 
 Result<std::vector<Failure>> FolderReader::failures() const {
@@ -639,11 +619,8 @@ Result<std::vector<Failure>> FolderReader::failures() const {
   SACCADE_ASSIGN(Statement statement, state_->database.prepare(fmt::format(
                                           "SELECT {} FROM failures ORDER BY path", store::kFailureColumns)));
   std::vector<Failure> failures;
-  for (;;) {
-    SACCADE_ASSIGN(const bool row, statement.step());
-    if (!row) return failures;
-    failures.push_back(store::read_failure(statement));
-  }
+  SACCADE_TRY(statement.for_each([&] { failures.push_back(store::read_failure(statement)); }));
+  return failures;
 }
 
 Status FolderReader::refresh() {

@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <mutex>
 #include <set>
-#include <sys/stat.h>
 #include <unistd.h>
 #include <utility>
 
@@ -522,11 +521,8 @@ Result<std::vector<Item>> FolderWriter::find_hash(std::string_view hash, int64_t
           "SELECT {} FROM items WHERE hash = ? AND id > ? ORDER BY id LIMIT 32", store::kItemColumns)));
   statement.bind(hash).bind(after_id);
   std::vector<Item> items;
-  for (;;) {
-    SACCADE_ASSIGN(const bool row, statement.step());
-    if (!row) return items;
-    items.push_back(store::read_item(statement));
-  }
+  SACCADE_TRY(statement.for_each([&] { items.push_back(store::read_item(statement)); }));
+  return items;
 }
 
 Result<std::optional<Failure>> FolderWriter::find_failure(std::string_view path) const {
@@ -559,11 +555,8 @@ Result<std::vector<std::string>> FolderWriter::removed_of_hash(std::string_view 
                  state_->database.prepare("SELECT path FROM removed WHERE hash = ? ORDER BY path LIMIT 32"));
   statement.bind(hash);
   std::vector<std::string> paths;
-  for (;;) {
-    SACCADE_ASSIGN(const bool row, statement.step());
-    if (!row) return paths;
-    paths.push_back(statement.text(0));
-  }
+  SACCADE_TRY(statement.for_each([&] { paths.push_back(statement.text(0)); }));
+  return paths;
 }
 
 Status FolderWriter::for_each_item_under(std::string_view path,
@@ -573,11 +566,7 @@ Status FolderWriter::for_each_item_under(std::string_view path,
   SACCADE_ASSIGN(Statement statement, state_->database.prepare(fmt::format("SELECT {} FROM items WHERE {}",
                                                                            store::kItemColumns, filter.sql)));
   for (const SqlValue& value : filter.values) statement.bind(value);
-  for (;;) {
-    SACCADE_ASSIGN(const bool row, statement.step());
-    if (!row) return {};
-    SACCADE_TRY(visit(store::read_item(statement)));
-  }
+  return statement.for_each([&] { return visit(store::read_item(statement)); });
 }
 
 Status FolderWriter::for_each_failure_under(std::string_view path,
@@ -588,11 +577,7 @@ Status FolderWriter::for_each_failure_under(std::string_view path,
                  state_->database.prepare(
                      fmt::format("SELECT {} FROM failures WHERE {}", store::kFailureColumns, filter.sql)));
   for (const SqlValue& value : filter.values) statement.bind(value);
-  for (;;) {
-    SACCADE_ASSIGN(const bool row, statement.step());
-    if (!row) return {};
-    SACCADE_TRY(visit(store::read_failure(statement)));
-  }
+  return statement.for_each([&] { return visit(store::read_failure(statement)); });
 }
 
 Result<std::vector<float>> FolderWriter::row_values(int64_t row) const {
@@ -618,12 +603,10 @@ Status FolderWriter::State::add_removals(const Filter& filter, CollectionChange&
                  database.prepare(fmt::format("SELECT items.id, path, hash FROM {} WHERE {}",
                                               filter_tables(filter.sql), filter.sql)));
   for (const SqlValue& value : filter.values) statement.bind(value);
-  for (;;) {
-    SACCADE_ASSIGN(const bool row, statement.step());
-    if (!row) return {};
+  return statement.for_each([&] {
     change.removals.push_back(statement.integer(0));
     change.removed.push_back({statement.text(1), statement.text(2)});
-  }
+  });
 }
 
 Result<int64_t> FolderWriter::State::remove_where(const Filter& filter) {
@@ -660,11 +643,7 @@ Result<int64_t> FolderWriter::forget_removed(const std::filesystem::path& path) 
                  state_->database.prepare(fmt::format("SELECT path FROM removed WHERE {}", filter.sql)));
   for (const SqlValue& value : filter.values) statement.bind(value);
   CollectionChange change;
-  for (;;) {
-    SACCADE_ASSIGN(const bool row, statement.step());
-    if (!row) break;
-    change.forget_removed.push_back(statement.text(0));
-  }
+  SACCADE_TRY(statement.for_each([&] { change.forget_removed.push_back(statement.text(0)); }));
   SACCADE_TRY(state_->commit(change).in("forget what was removed"));
   return static_cast<int64_t>(change.forget_removed.size());
 }
@@ -722,11 +701,7 @@ Result<int64_t> FolderWriter::compact(const ProgressCallback& progress, std::sto
     SACCADE_TRY(state.mend_words());
     std::vector<std::pair<int64_t, int64_t>> items;  // (row, id), by row
     SACCADE_ASSIGN(Statement select, state.database.prepare("SELECT row, id FROM items ORDER BY row"));
-    for (;;) {
-      SACCADE_ASSIGN(const bool row, select.step());
-      if (!row) break;
-      items.emplace_back(select.integer(0), select.integer(1));
-    }
+    SACCADE_TRY(select.for_each([&] { items.emplace_back(select.integer(0), select.integer(1)); }));
     const auto kept = static_cast<int64_t>(items.size());
     const int64_t dropped = state.meta.rows - kept;
     if (dropped == 0) {

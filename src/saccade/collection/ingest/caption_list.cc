@@ -1,10 +1,10 @@
 #include "saccade/collection/ingest/caption_list.h"
 
-#include <algorithm>
 #include <vector>
 
 #include <fmt/format.h>
 
+#include "saccade/core/ascii.h"
 #include "saccade/core/files/files.h"
 #include "saccade/core/json.h"
 
@@ -47,10 +47,7 @@ Status add_line(std::string_view text, const std::filesystem::path& folder, Capt
 Result<CaptionList> parse_caption_list(std::string_view text, const std::filesystem::path& folder) {
   CaptionList list;
   int64_t number = 0;
-  while (!text.empty()) {
-    const size_t end = std::min(text.find('\n'), text.size());
-    const std::string_view line = text.substr(0, end);
-    text.remove_prefix(std::min(end + 1, text.size()));
+  for (const std::string_view line : Lines(text)) {
     ++number;
     if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
     SACCADE_TRY(add_line(line, folder, list).in(fmt::format("line {}", number)));

@@ -7,7 +7,6 @@
 #include <string>
 #include <unordered_map>
 #include <utility>
-#include <vector>
 
 #include "saccade/collection/catalog/descriptor.h"
 #include "saccade/core/error.h"

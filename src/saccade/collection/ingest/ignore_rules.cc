@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "saccade/core/ascii.h"
+
 namespace saccade {
 namespace {
 
@@ -103,11 +105,7 @@ bool glob_matches(std::string_view pattern, std::string_view text) {
 
 IgnoreRules::IgnoreRules(std::string_view text) {
   if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);  // a byte order mark
-  while (!text.empty()) {
-    const size_t end = std::min(text.find('\n'), text.size());
-    add(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
+  for (const std::string_view line : Lines(text)) add(line);
 }
 
 IgnoreRules::IgnoreRules(std::span<const std::string> lines) {

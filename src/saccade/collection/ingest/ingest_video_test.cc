@@ -11,9 +11,8 @@
 #include "saccade/collection/ingest/ingest.h"
 #include "saccade/collection/ingest/walk.h"
 #include "saccade/collection/test_support.h"
-#include "saccade/core/process/limited_process.h"
 #include "saccade/core/test_folder.h"
-#include "saccade/image/frame_name.h"
+#include "saccade/image/decode/test_video.h"
 
 namespace saccade {
 namespace {
@@ -34,20 +33,9 @@ class IngestVideoTest : public testing::Test {
 
   // One colour after the other, two seconds each: as many scenes.
   std::string video(const std::string& name, const std::vector<std::string>& colours) {
-    std::vector<std::string> arguments = {"-nostdin", "-v", "error", "-y"};
-    std::string joined;
-    for (size_t i = 0; i < colours.size(); ++i) {
-      arguments.insert(arguments.end(), {"-f", "lavfi", "-i", "color=" + colours[i] + ":s=64x48:d=2:r=10"});
-      joined += fmt::format("[{}]", i);
-    }
     const std::string file = (pictures_ / name).string();
-    arguments.insert(arguments.end(),
-                     {"-filter_complex", fmt::format("{}concat=n={}:v=1", joined, colours.size()), "-c:v",
-                      "mpeg4", "-bitexact", file});
     fs::create_directories(fs::path(file).parent_path());
-    const auto made =
-        run_limited(options_.video_tools->ffmpeg, arguments, {.memory_bytes = int64_t{8} << 30});
-    EXPECT_TRUE(made && made->code == 0) << (made ? made->errors : made.error().message);
+    test::make_video(*options_.video_tools, file, colours);
     return file;
   }
   void picture(const std::string& name, int seed) { test::write_text(pictures_ / name, test::png(seed)); }

@@ -12,8 +12,7 @@
 #include <gmock/gmock.h>
 
 #include "saccade/collection/test_support.h"
-#include "saccade/core/process/limited_process.h"
-#include "saccade/image/decode/video.h"
+#include "saccade/image/decode/test_video.h"
 
 namespace saccade {
 namespace {
@@ -494,26 +493,7 @@ TEST_F(Reencode, EncodesFramesOfVideos) {
   if (!tools) GTEST_SKIP() << "ffmpeg and ffprobe are not installed";
   fs::create_directories(pictures_);
   const std::string clip = (pictures_ / "clip.mp4").string();
-  const std::vector<std::string> arguments = {"-nostdin",
-                                              "-v",
-                                              "error",
-                                              "-y",
-                                              "-f",
-                                              "lavfi",
-                                              "-i",
-                                              "color=red:s=64x48:d=2:r=10",
-                                              "-f",
-                                              "lavfi",
-                                              "-i",
-                                              "color=blue:s=64x48:d=2:r=10",
-                                              "-filter_complex",
-                                              "[0][1]concat=n=2:v=1",
-                                              "-c:v",
-                                              "mpeg4",
-                                              "-bitexact",
-                                              clip};
-  const auto made = run_limited(tools->ffmpeg, arguments, {.memory_bytes = int64_t{8} << 30});
-  ASSERT_TRUE(made && made->code == 0);
+  ASSERT_NO_FATAL_FAILURE(test::make_video(*tools, clip, {"red", "blue"}));
   index_first();
   IngestOptions options;
   const auto without = fill(options);

@@ -14,7 +14,6 @@
 #include <filesystem>
 #include <functional>
 #include <span>
-#include <string_view>
 #include <vector>
 
 #include "saccade/collection/catalog/descriptor.h"

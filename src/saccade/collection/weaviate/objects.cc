@@ -3,7 +3,6 @@
 #include <array>
 #include <charconv>
 #include <cstring>
-#include <optional>
 #include <utility>
 
 #include "saccade/collection/catalog/item_json.h"
@@ -198,6 +197,12 @@ Result<WholeItem> item_of(const Address& address, std::string_view uuid, const s
     return whole;
   };
   return read().in(fmt::format("object {}", uuid));
+}
+
+Result<WholeItem> item_of(const Address& address, const Json& object) {
+  SACCADE_ASSIGN(const std::string uuid, json_field<std::string>(object, "id"));
+  SACCADE_ASSIGN(const std::string text, json_field<std::string>(member(object, "properties"), "item"));
+  return item_of(address, uuid, text);
 }
 
 Result<std::vector<float>> row_of(const Json& object) {

@@ -44,6 +44,8 @@ Result<CollectionInfo> info_of_class(const Json& schema);
 Json properties_of(const Address& address, const WholeItem& whole, std::string_view words);
 // Returns the item of the property `item`, with its path on this host. The id and the row are those of the UUID.
 Result<WholeItem> item_of(const Address& address, std::string_view uuid, const std::string& text);
+// The same of an object in a listing: {"id", "properties": {"item"}}.
+Result<WholeItem> item_of(const Address& address, const Json& object);
 // Reads the property `row` of an object or of its properties.
 Result<std::vector<float>> row_of(const Json& object);
 Json vector_json(std::span<const float> row);

@@ -5,7 +5,6 @@
 #include <map>
 #include <stop_token>
 #include <string>
-#include <thread>
 
 #include <gmock/gmock.h>
 

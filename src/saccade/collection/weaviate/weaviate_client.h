@@ -7,8 +7,6 @@
 
 #include <atomic>
 #include <chrono>
-#include <cstdint>
-#include <memory>
 #include <mutex>
 #include <optional>
 #include <stop_token>

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "saccade/collection/catalog/words/word_index.h"
-#include "saccade/collection/collection_info.h"
 #include "saccade/collection/weaviate/objects.h"
 #include "saccade/collection/weaviate/send_objects.h"
 #include "saccade/collection/weaviate/where.h"
@@ -316,18 +315,14 @@ Result<Item> Store::item_of_path(const std::filesystem::path& path) const {
 
 Status Store::for_each_item(const std::function<Status(const Item&)>& visit) const {
   return for_each_object(state_->client(), state_->name(), [&](const Json& object) -> Status {
-    SACCADE_ASSIGN(const std::string uuid, json_field<std::string>(object, "id"));
-    SACCADE_ASSIGN(const std::string text, json_field<std::string>(member(object, "properties"), "item"));
-    SACCADE_ASSIGN(const WholeItem whole, item_of(state_->client().address(), uuid, text));
+    SACCADE_ASSIGN(const WholeItem whole, item_of(state_->client().address(), object));
     return visit(whole.item);
   });
 }
 
 Status Store::for_each_row(const RowVisitor& visit) const {
   return for_each_object(state_->client(), state_->name(), [&](const Json& object) -> Status {
-    SACCADE_ASSIGN(const std::string uuid, json_field<std::string>(object, "id"));
-    SACCADE_ASSIGN(const std::string text, json_field<std::string>(member(object, "properties"), "item"));
-    SACCADE_ASSIGN(const WholeItem whole, item_of(state_->client().address(), uuid, text));
+    SACCADE_ASSIGN(const WholeItem whole, item_of(state_->client().address(), object));
     SACCADE_ASSIGN(const std::vector<float> row, row_of(member(object, "properties")));
     if (std::ssize(row) != info().checkpoint.dim) {
       return fail(ErrorCode::kBadData, "{}: a row of {} values, expected {}", whole.item.path, row.size(),
@@ -461,11 +456,8 @@ Result<std::shared_ptr<const Matrix<float>>> Store::sample() const {
 Result<std::vector<WholeItem>> Store::sample_items(int64_t most) const {
   std::vector<WholeItem> items;
   const auto add = [&](const Json& object) -> Status {
-    const Json& properties = member(object, "properties");
-    SACCADE_ASSIGN(const std::string uuid, json_field<std::string>(object, "id"));
-    SACCADE_ASSIGN(const std::string text, json_field<std::string>(properties, "item"));
-    SACCADE_ASSIGN(WholeItem whole, item_of(Address(), uuid, text));
-    SACCADE_ASSIGN(whole.values, row_of(properties).in(whole.item.path));
+    SACCADE_ASSIGN(WholeItem whole, item_of(Address(), object));
+    SACCADE_ASSIGN(whole.values, row_of(member(object, "properties")).in(whole.item.path));
     if (std::ssize(whole.values) == info().checkpoint.dim) items.push_back(std::move(whole));
     return {};
   };

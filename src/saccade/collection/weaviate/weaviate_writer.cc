@@ -305,9 +305,7 @@ Result<std::vector<std::string>> Writer::removed_of_hash(std::string_view hash) 
 Status Writer::for_each_item_under(std::string_view path,
                                    const std::function<Status(const Item&)>& visit) const {
   return for_each_object(state_->client(), state_->address().name, [&](const Json& object) -> Status {
-    SACCADE_ASSIGN(const std::string uuid, json_field<std::string>(object, "id"));
-    SACCADE_ASSIGN(const std::string text, json_field<std::string>(member(object, "properties"), "item"));
-    SACCADE_ASSIGN(const WholeItem whole, item_of(state_->address(), uuid, text));
+    SACCADE_ASSIGN(const WholeItem whole, item_of(state_->address(), object));
     return is_under(whole.item.path, path) ? visit(whole.item) : Status{};
   });
 }

@@ -1,9 +1,7 @@
 // Tests of file stamps and of the paths of the user's folders.
 #include "saccade/core/files/file_stamp.h"
 
-#include <chrono>
 #include <fstream>
-#include <thread>
 
 #include <gtest/gtest.h>
 

@@ -6,7 +6,6 @@
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
-#include <span>
 #include <string>
 #include <sys/stat.h>
 #include <unistd.h>

@@ -4,9 +4,7 @@
 #include <array>
 #include <bit>
 #include <cstring>
-#include <limits>
 #include <set>
-#include <type_traits>
 
 #include <fmt/ranges.h>
 

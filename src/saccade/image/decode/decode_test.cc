@@ -19,7 +19,6 @@
 #include "saccade/image/decode/hostile_pictures.h"
 #include "saccade/image/decode/jpeg_scans.h"
 #include "saccade/image/decode/process/decoder_pool.h"
-#include "saccade/image/decode/svg_content.h"
 #include "saccade/image/decode/svg_size.h"
 #include "saccade/image/icc_profile.h"
 #include "saccade/image/image_codec.h"

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <vector>
 #include <zlib.h>
 
 #include "saccade/core/base64.h"

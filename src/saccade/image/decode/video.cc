@@ -14,6 +14,7 @@
 
 #include <fmt/format.h>
 
+#include "saccade/core/ascii.h"
 #include "saccade/core/files/files.h"
 #include "saccade/core/files/temporary_folder.h"
 #include "saccade/core/json.h"
@@ -84,11 +85,7 @@ std::vector<std::string> decoding(const VideoOptions& options) {
 // Extracts the program's error messages, without addresses and the file's name.
 std::string said(const ProcessOutcome& outcome) {
   std::vector<std::string> lines;
-  std::string_view rest = outcome.errors;
-  while (!rest.empty()) {
-    const size_t end = std::min(rest.find('\n'), rest.size());
-    std::string_view line = rest.substr(0, end);
-    rest.remove_prefix(std::min(end + 1, rest.size()));
+  for (std::string_view line : Lines(outcome.errors)) {
     if (line.starts_with('[')) line.remove_prefix(std::min(line.find("] ") + 2, line.size()));
     if (line.starts_with(kVideoInput)) line.remove_prefix(std::min(kVideoInput.size() + 2, line.size()));
     // ffmpeg reports this for a playlist, or for an image or text of another kind.

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <filesystem>
 
-#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
 #include "saccade/core/source_dir.h"
 

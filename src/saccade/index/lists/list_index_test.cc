@@ -9,7 +9,6 @@
 #include <set>
 #include <utility>
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "saccade/core/half.h"

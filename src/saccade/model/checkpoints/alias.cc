@@ -20,13 +20,13 @@ Result<fs::path> alias_folder() {
   return state / "models";
 }
 
-}  // namespace
-
 bool is_alias_name(const std::string& name) {
   return !name.empty() && name.size() <= kLongestName && is_ascii_alphanumeric(name.front()) &&
          std::ranges::all_of(
              name, [](char c) { return is_ascii_alphanumeric(c) || c == '-' || c == '_' || c == '.'; });
 }
+
+}  // namespace
 
 std::optional<std::string> checkpoint_of_alias(const std::string& name) {
   const auto folder = alias_folder();

@@ -11,7 +11,6 @@
 #pragma once
 
 #include <filesystem>
-#include <optional>
 #include <string>
 
 #include "saccade/core/error.h"

@@ -3,8 +3,6 @@
 
 #include <chrono>
 #include <filesystem>
-#include <fstream>
-#include <sys/stat.h>
 #include <thread>
 
 #include <gtest/gtest.h>

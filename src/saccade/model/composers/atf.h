@@ -17,11 +17,7 @@
 
 #include <cmath>
 #include <cstdint>
-#include <memory>
-#include <optional>
 #include <span>
-#include <string>
-#include <utility>
 #include <vector>
 
 #include "saccade/core/enum_names.h"

@@ -13,7 +13,6 @@
 #include <cmath>
 #include <cstdint>
 #include <functional>
-#include <string>
 #include <vector>
 
 #include "saccade/core/error.h"

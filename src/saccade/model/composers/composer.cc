@@ -40,16 +40,6 @@ RowSets repeated(const RowSets& sets, int64_t count) {
   return all;
 }
 
-Result<RowSets> one_row_sets(Result<Matrix<float>> rows) {
-  if (!rows) return fail(rows.error());
-  RowSets sets;
-  sets.rows = std::move(*rows);
-  for (int64_t i = 0; i < sets.rows.rows(); ++i) sets.begin.push_back(i + 1);
-  return sets;
-}
-
-}  // namespace
-
 Result<ComposerConfig> composer_config_from_json(const Json& json) {
   ComposerConfig config;
   SACCADE_ASSIGN(config.kind, json_field<std::string>(json, "kind"));
@@ -70,6 +60,8 @@ Result<ComposerConfig> composer_config_from_json(const Json& json) {
   }
   return config;
 }
+
+}  // namespace
 
 Json composer_config_json(const ComposerConfig& config) {
   Json json = {{"model_type", "composer"},
@@ -156,7 +148,7 @@ Result<ComposerInput> composer_input(EncoderBackend& pictures, EncoderBackend& t
                    features->image_features(pixels, FrozenFeatures::ImageState::kVision));
   }
   if (needs.picture_rows) {
-    SACCADE_ASSIGN(RowSets rows, one_row_sets(pictures.encode_images(pixels)));
+    SACCADE_ASSIGN(RowSets rows, one_each(pictures.encode_images(pixels)));
     if (shared) rows = repeated(rows, std::ssize(words));
     input.picture_rows = std::move(rows.rows);
   }

@@ -44,8 +44,6 @@ struct ComposerConfig {
   EncoderId encoder;
   std::optional<EncoderId> texts = std::nullopt;  // encoder of the texts; the encoder itself if absent
 };
-// Parses the config. kBadData names the field.
-Result<ComposerConfig> composer_config_from_json(const Json& json);
 Json composer_config_json(const ComposerConfig& config);  // without the path
 
 // Inputs that a kind requires.

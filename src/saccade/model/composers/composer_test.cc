@@ -2,7 +2,6 @@
 #include "saccade/model/composers/composer.h"
 
 #include <cmath>
-#include <memory>
 #include <string>
 #include <vector>
 

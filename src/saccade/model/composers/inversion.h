@@ -12,7 +12,6 @@
 #include <functional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "saccade/core/error.h"
 #include "saccade/core/json.h"

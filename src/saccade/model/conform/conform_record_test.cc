@@ -1,6 +1,5 @@
 #include "saccade/model/conform/conform_record.h"
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "saccade/core/files/files.h"

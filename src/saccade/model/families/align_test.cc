@@ -1,8 +1,6 @@
 // Tests of ALIGN: the reference's outputs, its scaling rules, and invalid checkpoints.
 #include "saccade/model/families/align.h"
 
-#include <cmath>
-
 #include "saccade/model/architecture.h"
 #include "saccade/model/model_test_support.h"
 

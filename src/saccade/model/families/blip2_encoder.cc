@@ -188,10 +188,7 @@ class RetrievalEncoder : public Architecture,
   }
 
   Result<RowSets> encode_text_rows(std::span<const TokenizedText> texts) override {
-    RowSets sets;
-    SACCADE_ASSIGN(sets.rows, encode_texts(texts));
-    for (int64_t i = 0; i < sets.rows.rows(); ++i) sets.begin.push_back(i + 1);
-    return sets;
+    return one_each(encode_texts(texts));
   }
 
   int64_t image_width(ImageState state) const override {
@@ -633,12 +630,7 @@ Result<std::unique_ptr<Architecture>> load(const Checkpoint& checkpoint, const B
 }
 
 Status outline(const Checkpoint& checkpoint, const nn::TensorMap& tensors, CheckpointOutline& result) {
-  SACCADE_ASSIGN(const Blip2Config config, load_config(checkpoint, tensors));
-  EncoderInfo info;
-  set_shape(config, info);
-  SACCADE_ASSIGN(const Preprocessing preprocessing, blip2_preprocessing(checkpoint, info));
-  fill_outline(info, preprocessing, result);
-  return {};
+  return outline_from(load_config(checkpoint, tensors), checkpoint, set_shape, blip2_preprocessing, result);
 }
 
 }  // namespace

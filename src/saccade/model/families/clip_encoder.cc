@@ -184,12 +184,8 @@ Result<std::unique_ptr<Architecture>> load(const Checkpoint& checkpoint, const B
 }
 
 Status outline(const Checkpoint& checkpoint, const nn::TensorMap& tensors, CheckpointOutline& result) {
-  SACCADE_ASSIGN(const ClipConfig config, read_clip_config(checkpoint, tensors));
-  EncoderInfo info;
-  set_shape(config, info);
-  SACCADE_ASSIGN(const Preprocessing preprocessing, clip_preprocessing(checkpoint, info));
-  fill_outline(info, preprocessing, result);
-  return {};
+  return outline_from(read_clip_config(checkpoint, tensors), checkpoint, set_shape, clip_preprocessing,
+                      result);
 }
 
 Status check_device(const Checkpoint& checkpoint, const BackendOptions& options) {

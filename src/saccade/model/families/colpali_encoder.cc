@@ -1,6 +1,5 @@
 // A ColPali checkpoint as an encoder: a row for every patch and every token.
 #include <algorithm>
-#include <limits>
 #include <mutex>
 
 #include "saccade/core/threads.h"
@@ -289,12 +288,7 @@ Result<std::unique_ptr<Architecture>> load(const Checkpoint& checkpoint, const B
 
 Status outline(const Checkpoint& checkpoint, const nn::TensorMap& tensors, CheckpointOutline& result) {
   SACCADE_ASSIGN(const nn::TensorMap renamed, rename_colpali(tensors));
-  SACCADE_ASSIGN(const ColPaliConfig config, load_config(checkpoint, renamed));
-  EncoderInfo info;
-  set_shape(config, info);
-  SACCADE_ASSIGN(const Preprocessing preprocessing, colpali_preprocessing(checkpoint, info));
-  fill_outline(info, preprocessing, result);
-  return {};
+  return outline_from(load_config(checkpoint, renamed), checkpoint, set_shape, colpali_preprocessing, result);
 }
 
 }  // namespace

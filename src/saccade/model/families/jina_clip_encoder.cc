@@ -93,12 +93,8 @@ Result<std::unique_ptr<Architecture>> load(const Checkpoint& checkpoint, const B
 }
 
 Status outline(const Checkpoint& checkpoint, const nn::TensorMap& tensors, CheckpointOutline& result) {
-  SACCADE_ASSIGN(const JinaClipConfig config, jina_clip_config(checkpoint.config, tensors));
-  EncoderInfo info;
-  set_shape(config, info);
-  SACCADE_ASSIGN(const Preprocessing preprocessing, jina_preprocessing(checkpoint, info));
-  fill_outline(info, preprocessing, result);
-  return {};
+  return outline_from(jina_clip_config(checkpoint.config, tensors), checkpoint, set_shape, jina_preprocessing,
+                      result);
 }
 
 }  // namespace

@@ -6,7 +6,6 @@
 
 #include <gmock/gmock.h>
 
-#include "saccade/model/conform/conform.h"
 #include "saccade/model/model_test_support.h"
 
 namespace saccade {

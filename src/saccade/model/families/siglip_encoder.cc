@@ -160,12 +160,7 @@ Result<std::unique_ptr<Architecture>> load(const Checkpoint& checkpoint, const B
 }
 
 Status outline(const Checkpoint& checkpoint, const nn::TensorMap& tensors, CheckpointOutline& result) {
-  SACCADE_ASSIGN(const SiglipConfig config, load_config(checkpoint, tensors));
-  EncoderInfo info;
-  set_shape(config, info);
-  SACCADE_ASSIGN(const Preprocessing preprocessing, load_pictures(checkpoint, info));
-  fill_outline(info, preprocessing, result);
-  return {};
+  return outline_from(load_config(checkpoint, tensors), checkpoint, set_shape, load_pictures, result);
 }
 
 }  // namespace

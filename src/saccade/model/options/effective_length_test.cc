@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include "saccade/core/files/files.h"
-#include "saccade/model/encoder_backend.h"
 #include "saccade/model/model_test_support.h"
 
 namespace saccade {

@@ -1,7 +1,6 @@
 #include "saccade/model/towers/picture_tower.h"
 
 #include <cmath>
-#include <utility>
 
 #include "saccade/nn/operations.h"
 

@@ -7,7 +7,6 @@
 
 #include <gtest/gtest.h>
 
-#include "saccade/nn/parameters.h"
 #include "saccade/nn/test_tensors.h"
 
 namespace saccade {

@@ -107,30 +107,8 @@ SACCADE_INLINE float quantize(const float* weights, const float* factors, int64_
 
 // --- one function an instruction set --------------------------------------------------------------------
 
-float weigh_portable(const float* weights, int64_t in, double* squares) {
-  return weigh<4>(weights, in, squares);
-}
-float quantize_portable(const float* weights, const float* factors, int64_t in, float largest, float* scratch,
-                        uint8_t* to) {
-  return quantize<4>(weights, factors, in, largest, scratch, to);
-}
-
-#if defined(__x86_64__)
-SACCADE_AVX2 float weigh_avx2(const float* weights, int64_t in, double* squares) {
-  return weigh<8>(weights, in, squares);
-}
-SACCADE_AVX2 float quantize_avx2(const float* weights, const float* factors, int64_t in, float largest,
-                                 float* scratch, uint8_t* to) {
-  return quantize<8>(weights, factors, in, largest, scratch, to);
-}
-SACCADE_AVX512 float weigh_avx512(const float* weights, int64_t in, double* squares) {
-  return weigh<16>(weights, in, squares);
-}
-SACCADE_AVX512 float quantize_avx512(const float* weights, const float* factors, int64_t in, float largest,
-                                     float* scratch, uint8_t* to) {
-  return quantize<16>(weights, factors, in, largest, scratch, to);
-}
-#endif
+SACCADE_FOR_EACH_WIDTH(float, weigh, weigh)
+SACCADE_FOR_EACH_WIDTH(float, quantize, quantize)
 
 }  // namespace
 

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <vector>
@@ -415,47 +414,10 @@ SACCADE_INLINE void relate_heads(const RelevanceTask& task, int64_t first, int64
 
 // --- one function an instruction set --------------------------------------------------------------------
 
-void normalize_portable(const NormTask& task, int64_t first, int64_t last) {
-  normalize_rows_with<4>(task, first, last);
-}
-void attend_portable(const AttentionTask& task, int64_t first, int64_t last, float* scratch) {
-  attend_heads_with<4>(task, first, last, scratch);
-}
-void attend_back_portable(const AttentionGradientTask& task, int64_t first, int64_t last, float* scratch) {
-  attend_back_with<4>(task, first, last, scratch);
-}
-void relate_portable(const RelevanceTask& task, int64_t first, int64_t last, float* scratch) {
-  relate_heads<4>(task, first, last, scratch);
-}
-
-#if defined(__x86_64__)
-SACCADE_AVX2 void normalize_avx2(const NormTask& task, int64_t first, int64_t last) {
-  normalize_rows_with<8>(task, first, last);
-}
-SACCADE_AVX2 void attend_avx2(const AttentionTask& task, int64_t first, int64_t last, float* scratch) {
-  attend_heads_with<8>(task, first, last, scratch);
-}
-SACCADE_AVX2 void attend_back_avx2(const AttentionGradientTask& task, int64_t first, int64_t last,
-                                   float* scratch) {
-  attend_back_with<8>(task, first, last, scratch);
-}
-SACCADE_AVX2 void relate_avx2(const RelevanceTask& task, int64_t first, int64_t last, float* scratch) {
-  relate_heads<8>(task, first, last, scratch);
-}
-SACCADE_AVX512 void normalize_avx512(const NormTask& task, int64_t first, int64_t last) {
-  normalize_rows_with<16>(task, first, last);
-}
-SACCADE_AVX512 void attend_avx512(const AttentionTask& task, int64_t first, int64_t last, float* scratch) {
-  attend_heads_with<16>(task, first, last, scratch);
-}
-SACCADE_AVX512 void attend_back_avx512(const AttentionGradientTask& task, int64_t first, int64_t last,
-                                       float* scratch) {
-  attend_back_with<16>(task, first, last, scratch);
-}
-SACCADE_AVX512 void relate_avx512(const RelevanceTask& task, int64_t first, int64_t last, float* scratch) {
-  relate_heads<16>(task, first, last, scratch);
-}
-#endif
+SACCADE_FOR_EACH_WIDTH(void, normalize, normalize_rows_with)
+SACCADE_FOR_EACH_WIDTH(void, attend, attend_heads_with)
+SACCADE_FOR_EACH_WIDTH(void, attend_back, attend_back_with)
+SACCADE_FOR_EACH_WIDTH(void, relate, relate_heads)
 
 }  // namespace
 
@@ -509,11 +471,10 @@ std::span<const Kernels> kernels() {
 
 void normalize(const NormTask& task, Workspace* workspace) {
   const Kernels& fastest = kernels().front();
-  if (workspace == nullptr) return fastest.normalize(task, 0, task.rows);
   // Below some 16,000 values, waking a thread costs more than the work.
   const int64_t grain = 1 + (int64_t{1} << 14) / std::max<int64_t>(task.width, 1);
-  workspace->workers().split(task.rows, grain,
-                             [&](int64_t first, int64_t last, int) { fastest.normalize(task, first, last); });
+  split(workspace, task.rows, grain,
+        [&](int64_t first, int64_t last) { fastest.normalize(task, first, last); });
 }
 
 namespace {

@@ -14,6 +14,22 @@
 #define SACCADE_AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")))
 #endif
 
+// Defines NAME_portable, and on x86 NAME_avx2 and NAME_avx512, which call KERNEL<W> with their arguments. W is
+// the number of floats in a vector. The arguments' types are deduced where the function's address is taken.
+#define SACCADE_FOR_WIDTH(attribute, result, name, kernel, width) \
+  template <typename... Arguments>                                \
+  attribute result name(Arguments... arguments) {                 \
+    return kernel<width>(arguments...);                           \
+  }
+#if defined(__x86_64__)
+#define SACCADE_FOR_EACH_WIDTH(result, name, kernel)              \
+  SACCADE_FOR_WIDTH(, result, name##_portable, kernel, 4)         \
+  SACCADE_FOR_WIDTH(SACCADE_AVX2, result, name##_avx2, kernel, 8) \
+  SACCADE_FOR_WIDTH(SACCADE_AVX512, result, name##_avx512, kernel, 16)
+#else
+#define SACCADE_FOR_EACH_WIDTH(result, name, kernel) SACCADE_FOR_WIDTH(, result, name##_portable, kernel, 4)
+#endif
+
 namespace saccade::nn {
 
 template <int W>

@@ -6,7 +6,6 @@
 // worker.
 #pragma once
 
-#include <cstddef>
 #include <map>
 #include <mutex>
 

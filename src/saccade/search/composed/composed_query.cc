@@ -12,7 +12,6 @@
 
 #include "saccade/core/ascii.h"
 #include "saccade/core/counts.h"
-#include "saccade/core/rows.h"
 #include "saccade/model/composers/composer.h"
 #include "saccade/model/composers/token_states.h"
 #include "saccade/model/encoder_backend.h"

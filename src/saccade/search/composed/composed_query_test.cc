@@ -14,7 +14,6 @@
 #include "saccade/collection/ingest/ingest.h"
 #include "saccade/collection/rows/late_item.h"
 #include "saccade/core/files/files.h"
-#include "saccade/core/rows.h"
 #include "saccade/core/source_dir.h"
 #include "saccade/core/test_folder.h"
 #include "saccade/image/image_codec.h"

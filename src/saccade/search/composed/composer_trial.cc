@@ -3,14 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <set>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 
-#include "saccade/core/rows.h"
 #include "saccade/index/exact_search.h"
 #include "saccade/model/composers/compose_embeddings.h"
 #include "saccade/search/keywords/caption_texts.h"

@@ -1,14 +1,12 @@
 #include "saccade/search/explain/explain_hits.h"
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 #include <utility>
 #include <vector>
 
 #include "saccade/index/max_sim.h"
 #include "saccade/search/hit_pictures.h"
-#include "saccade/search/query_language.h"
 #include "saccade/search/query_rows.h"
 #include "saccade/text/words.h"
 
@@ -241,19 +239,14 @@ class Explainer {
 
   Status look_at_rows(MatrixView<const float> pixels, const std::vector<size_t>& read,
                       std::span<HitExplanation> explanations) {
-    RowSets sets;
-    if (way_.late) {
-      SACCADE_ASSIGN(sets, encoder_.late_interaction()->encode_image_rows(pixels));
-    } else {
-      SACCADE_ASSIGN(sets.rows, encoder_.encode_images(pixels));
-      for (int64_t i = 0; i < sets.rows.rows(); ++i) sets.begin.push_back(i + 1);
-    }
+    SACCADE_ASSIGN(const RowSets sets, way_.late ? encoder_.late_interaction()->encode_image_rows(pixels)
+                                                 : one_each(encoder_.encode_images(pixels)));
     for (size_t i = 0; i < read.size(); ++i) {
       PictureRows picture;
       const int64_t count = sets.begin[i + 1] - sets.begin[i];
       picture.rows = Matrix<float>(count, sets.rows.columns());
       for (int64_t r = 0; r < count; ++r) {
-        std::ranges::copy(std::as_const(sets.rows).row(sets.begin[i] + r), picture.rows.row(r).begin());
+        std::ranges::copy(sets.rows.row(sets.begin[i] + r), picture.rows.row(r).begin());
       }
       weigh(picture, explanations[read[i]]);
       if (way_.method) continue;

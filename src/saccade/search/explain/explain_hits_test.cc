@@ -3,7 +3,6 @@
 #include "saccade/search/explain/explain_hits.h"
 
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
 #include <memory>
 #include <numeric>
@@ -22,7 +21,6 @@
 #include "saccade/core/source_dir.h"
 #include "saccade/core/test_folder.h"
 #include "saccade/image/image_codec.h"
-#include "saccade/index/max_sim.h"
 #include "saccade/search/query_language.h"
 #include "saccade/search/test_letters.h"
 

@@ -26,6 +26,7 @@
 #include "saccade/core/rows.h"
 #include "saccade/core/test_folder.h"
 #include "saccade/search/search.h"
+#include "saccade/search/test_letters.h"
 #include "saccade/text/caption_queries.h"
 
 namespace saccade {
@@ -44,21 +45,6 @@ void add_word(std::string_view word, std::span<float> row) {
   std::normal_distribution<float> normal;
   for (float& value : row) value += normal(random);
 }
-
-// A token a letter, so that words can be told again.
-class SpellingTokenizer : public Tokenizer {
- public:
-  [[nodiscard]] TokenizedText encode(std::string_view text, int64_t) const override {
-    TokenizedText result;
-    for (const char c : text) result.ids.push_back(static_cast<unsigned char>(c));
-    result.used = static_cast<int64_t>(text.size());
-    return result;
-  }
-  [[nodiscard]] int64_t vocabulary_size() const override { return 256; }
-  [[nodiscard]] int32_t start_id() const override { return 1; }
-  [[nodiscard]] int32_t end_id() const override { return 2; }
-  [[nodiscard]] int32_t pad_id() const override { return 0; }
-};
 
 // A text is the sum of its words' directions.
 class WordEncoder : public EncoderBackend {
@@ -91,7 +77,7 @@ class WordEncoder : public EncoderBackend {
  private:
   EncoderInfo info_;
   Preprocessing preprocessing_;
-  SpellingTokenizer tokenizer_;
+  test::SpellingTokenizer tokenizer_;
   bool reads_texts_;
 };
 

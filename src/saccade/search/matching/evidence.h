@@ -22,7 +22,6 @@
 // that they were not fitted on.
 #pragma once
 
-#include <cstdint>
 #include <span>
 #include <string_view>
 

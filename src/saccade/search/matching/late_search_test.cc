@@ -4,7 +4,6 @@
 #include <filesystem>
 #include <random>
 #include <thread>
-#include <unistd.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

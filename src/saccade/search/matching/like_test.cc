@@ -1,9 +1,8 @@
-#include <map>
 #include <random>
 #include <set>
 
 #include <fmt/format.h>
-#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
 #include "saccade/collection/test_support.h"
 #include "saccade/core/test_folder.h"

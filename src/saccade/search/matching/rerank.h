@@ -7,7 +7,6 @@
 #include <span>
 #include <stop_token>
 #include <string>
-#include <string_view>
 
 #include "saccade/collection/collection_reader.h"
 #include "saccade/core/enum_names.h"

@@ -1,7 +1,5 @@
 #include "saccade/search/plan/row_query.h"
 
-#include <utility>
-
 #include "saccade/collection/catalog/catalog.h"
 #include "saccade/index/max_sim.h"
 #include "saccade/index/patch_pool.h"

@@ -40,12 +40,9 @@ std::string_view strip(std::string_view text) {
 // Lines with their numbers from 1, without their ends.
 Status each_line(std::string_view text, const std::function<Status(int64_t, std::string_view)>& visit) {
   int64_t number = 0;
-  for (size_t at = 0; at < text.size();) {
-    const size_t end = std::min(text.find('\n', at), text.size());
-    std::string_view line = text.substr(at, end - at);
+  for (std::string_view line : Lines(text)) {
     if (line.ends_with('\r')) line.remove_suffix(1);
     SACCADE_TRY(visit(++number, line));
-    at = end + 1;
   }
   return {};
 }

@@ -5,7 +5,6 @@
 //   entries   {"clip": {"visual": {"modelName": "ViT-B-32__openai"}}}
 //   answer    {"clip": "[0.1, ...]", "imageHeight": 480, "imageWidth": 640}
 #include <array>
-#include <utility>
 
 #include <fmt/format.h>
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <numeric>
-#include <optional>
 #include <span>
 #include <utility>
 

@@ -2,7 +2,6 @@
 // answers as it reads them.
 #include <filesystem>
 #include <string>
-#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,7 +1,6 @@
 // One request and one answer, as handlers see them: no socket, no library of HTTP.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>

@@ -43,6 +43,12 @@ using testing::HasSubstr;
 using testing::Pair;
 using namespace std::chrono_literals;
 
+// Waits until the condition holds, ten seconds at the most.
+template <typename Condition>
+void wait_until(Condition holds) {
+  for (int i = 0; i < 1000 && !holds(); ++i) std::this_thread::sleep_for(10ms);
+}
+
 TEST(Http, QueriesAreDecoded) {
   EXPECT_THAT(parse_query("a=1&b=x%20y+z&&c&d=%"),
               ElementsAre(Pair("a", "1"), Pair("b", "x y z"), Pair("c", ""), Pair("d", "%")));
@@ -425,7 +431,7 @@ TEST_F(Server, SlowClientsAreEndedAndHoldNothingUp) {
   EXPECT_TRUE(header.closed(5000));
   EXPECT_TRUE(body.closed(5000));
   EXPECT_TRUE(idle.closed(5000));
-  for (int i = 0; i < 500 && server_->connections() > 1; ++i) std::this_thread::sleep_for(10ms);
+  wait_until([&] { return server_->connections() <= 1; });
   EXPECT_LE(server_->connections(), 1);  // the good one may still be within its idle time
 }
 
@@ -439,7 +445,7 @@ TEST_F(Server, MoreThanItHasRoomForIsRefusedBeforeItsBodyIsRead) {
   Client second(port());
   first.send(request("GET", "/wait"));
   second.send(request("GET", "/wait"));
-  for (int i = 0; i < 500 && server_->requests() < 2; ++i) std::this_thread::sleep_for(10ms);
+  wait_until([&] { return server_->requests() >= 2; });
   Client third(port());
   const Reply refused = third.exchange("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\n");
   EXPECT_EQ(refused.status, 429);
@@ -464,21 +470,21 @@ TEST_F(Server, SlowBodiesTakeNoRoomAndWaitForNobody) {
     slow.push_back(std::make_unique<Client>(port()));
     slow.back()->send("POST /slow HTTP/1.1\r\nHost: localhost\r\nContent-Length: 900\r\n\r\nab");
   }
-  for (int i = 0; i < 500 && server_->body_bytes() < 16; ++i) std::this_thread::sleep_for(10ms);
+  wait_until([&] { return server_->body_bytes() >= 16; });
   EXPECT_EQ(server_->body_bytes(), 16);
   EXPECT_EQ(server_->requests(), 0);
   EXPECT_EQ(Client(port()).exchange(request("POST", "/good", std::string(500, 'x'))).status, 200);
   std::this_thread::sleep_for(400ms);
   EXPECT_EQ(slow.front()->exchange(std::string(898, 'x')).status, 200);
   // Memory of a request is released after its answer.
-  for (int i = 0; i < 500 && server_->body_bytes() > 14; ++i) std::this_thread::sleep_for(10ms);
+  wait_until([&] { return server_->body_bytes() <= 14; });
   EXPECT_EQ(server_->body_bytes(), 14);
   // Bytes that come are counted as they come: the second of these is refused on its way.
   slow[1]->send(std::string(800, 'x'));
-  for (int i = 0; i < 500 && server_->body_bytes() < 814; ++i) std::this_thread::sleep_for(10ms);
+  wait_until([&] { return server_->body_bytes() >= 814; });
   EXPECT_EQ(slow[2]->exchange(std::string(800, 'x')).status, 429);
   slow.clear();
-  for (int i = 0; i < 500 && server_->body_bytes() > 0; ++i) std::this_thread::sleep_for(10ms);
+  wait_until([&] { return server_->body_bytes() == 0; });
   EXPECT_EQ(server_->body_bytes(), 0);
 }
 
@@ -515,14 +521,14 @@ TEST_F(Server, MoreConnectionsThanItTakesAreClosedWithAWord) {
   Client second(port());
   first.send(request("GET", "/wait"));
   second.send(request("GET", "/wait"));
-  for (int i = 0; i < 500 && server_->requests() < 2; ++i) std::this_thread::sleep_for(10ms);
+  wait_until([&] { return server_->requests() >= 2; });
   Client third(port());
   EXPECT_EQ(third.exchange(request("POST", "/", std::string(100'000, 'x'))).status, 503);  // and no reset
   let_go();
   EXPECT_EQ(first.read().status, 200);
   EXPECT_EQ(second.read().status, 200);
   first.close();
-  for (int i = 0; i < 500 && server_->connections() > 1; ++i) std::this_thread::sleep_for(10ms);
+  wait_until([&] { return server_->connections() <= 1; });
   EXPECT_EQ(Client(port()).exchange(request("GET", "/")).status, 200);
 }
 
@@ -533,7 +539,7 @@ TEST_F(Server, WithoutRoomToReadRefusedConnectionsTheyAreToldAllTheSame) {
   start(options);
   Client busy(port());
   busy.send(request("GET", "/wait"));
-  for (int i = 0; i < 500 && server_->requests() < 1; ++i) std::this_thread::sleep_for(10ms);
+  wait_until([&] { return server_->requests() >= 1; });
   for (int i = 0; i < 20; ++i) {
     Client client(port());
     EXPECT_EQ(client.exchange(request("GET", "/")).status, 503);
@@ -552,12 +558,12 @@ TEST_F(Server, AFullServerClosesTheConnectionThatHasBeenIdleTheLongest) {
   std::vector<std::unique_ptr<Client>> silent;
   for (int i = 0; i < 3; ++i) {
     silent.push_back(std::make_unique<Client>(port()));
-    for (int j = 0; j < 500 && server_->connections() <= i; ++j) std::this_thread::sleep_for(10ms);
+    wait_until([&] { return server_->connections() > i; });
     if (i == 1) silent.back()->send("GET / HTTP/1.1\r\nHo");  // nor does half a request help
   }
   Client busy(port());
   busy.send(request("GET", "/wait"));
-  for (int i = 0; i < 500 && server_->requests() < 1; ++i) std::this_thread::sleep_for(10ms);
+  wait_until([&] { return server_->requests() >= 1; });
   // None has been idle for long enough yet, or the first is closed for this one: it is answered in any case.
   std::this_thread::sleep_for(300ms);
   Client good(port());
@@ -584,16 +590,16 @@ TEST_F(Server, BodiesThatNeedNoKeyAreSmall) {
     EXPECT_EQ(refused.status, 413);
     EXPECT_THAT(refused.body, HasSubstr("a body of 4097 bytes, at most 4096 are taken"));
   }
-  for (int i = 0; i < 500 && server_->connections() > 0; ++i) std::this_thread::sleep_for(10ms);
+  wait_until([&] { return server_->connections() == 0; });
   {
     Client client(port());
     client.send("POST /open HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1001\r\n");
     EXPECT_EQ(client.exchange(std::string(4097, 'x')).status, 413);
   }
-  for (int i = 0; i < 500 && server_->connections() > 0; ++i) std::this_thread::sleep_for(10ms);
+  wait_until([&] { return server_->connections() == 0; });
   Client slow(port());
   slow.send("POST /open HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\nab");
-  for (int i = 0; i < 500 && server_->body_bytes() < 2; ++i) std::this_thread::sleep_for(10ms);
+  wait_until([&] { return server_->body_bytes() >= 2; });
   std::this_thread::sleep_for(200ms);
   EXPECT_EQ(Client(port()).exchange(request("GET", "/good")).status, 200);
   EXPECT_TRUE(slow.closed(5000));
@@ -729,9 +735,9 @@ TEST_F(Server, HealthAndRefusalsWaitForNoWorker) {
   Client busy(port());
   Client queued(port());
   busy.send(request("GET", "/wait"));
-  for (int i = 0; i < 500 && handled_ < 1; ++i) std::this_thread::sleep_for(10ms);
+  wait_until([&] { return handled_ >= 1; });
   queued.send(request("GET", "/queued"));
-  for (int i = 0; i < 500 && server_->requests() < 2; ++i) std::this_thread::sleep_for(10ms);
+  wait_until([&] { return server_->requests() >= 2; });
   EXPECT_EQ(Client(port()).exchange(request("GET", "/health")).status, 200);
   Client down(port());
   EXPECT_EQ(down.exchange(request("GET", "/turned-down")).status, 403);
@@ -753,14 +759,14 @@ TEST_F(Server, AHandlerIsToldThatItsClientHasGoneAndOneThatWaitedIsNeverBegun) {
   start(options);
   Client first(port());
   first.send(request("GET", "/gone"));
-  for (int i = 0; i < 500 && handled_ < 1; ++i) std::this_thread::sleep_for(10ms);
+  wait_until([&] { return handled_ >= 1; });
   Client second(port());
   second.send(request("GET", "/never"));
-  for (int i = 0; i < 500 && server_->requests() < 2; ++i) std::this_thread::sleep_for(10ms);
+  wait_until([&] { return server_->requests() >= 2; });
   second.close();
-  for (int i = 0; i < 1000 && server_->requests() > 1; ++i) std::this_thread::sleep_for(10ms);
+  wait_until([&] { return server_->requests() <= 1; });
   first.close();
-  for (int i = 0; i < 1000 && server_->requests() > 0; ++i) std::this_thread::sleep_for(10ms);
+  wait_until([&] { return server_->requests() == 0; });
   EXPECT_TRUE(saw_gone_);
   EXPECT_EQ(handled_, 1);
 }
@@ -773,7 +779,7 @@ TEST_F(Server, StoppingAnswersWhatIsAtHandAndTakesNothingNew) {
   EXPECT_EQ(idle.exchange(request("GET", "/")).status, 200);
   half.send("GET / HTTP/1.1\r\nHo");
   busy.send(request("GET", "/wait"));
-  for (int i = 0; i < 500 && handled_ < 2; ++i) std::this_thread::sleep_for(10ms);
+  wait_until([&] { return handled_ >= 2; });
   std::thread stop([this] { server_->stop(); });
   EXPECT_TRUE(idle.closed());
   EXPECT_TRUE(half.closed(5000));
@@ -794,9 +800,9 @@ TEST_F(Server, StoppingAsksHandlersToStopAndRefusesWhatWaits) {
   Client busy(port());
   Client queued(port());
   busy.send(request("GET", "/gone"));  // for 30 s
-  for (int i = 0; i < 500 && handled_ < 1; ++i) std::this_thread::sleep_for(10ms);
+  wait_until([&] { return handled_ >= 1; });
   queued.send(request("GET", "/queued"));
-  for (int i = 0; i < 500 && server_->requests() < 2; ++i) std::this_thread::sleep_for(10ms);
+  wait_until([&] { return server_->requests() >= 2; });
   const auto start = std::chrono::steady_clock::now();
   server_->stop();
   EXPECT_LT(std::chrono::steady_clock::now() - start, 10s);

@@ -74,11 +74,8 @@ Result<std::vector<Known>> read_keys(const std::filesystem::path& file) {
   SACCADE_ASSIGN(const std::string text, read_file(file, kLargestFile));
   std::vector<Known> keys;
   int64_t number = 0;
-  for (size_t begin = 0; begin < text.size();) {
-    const size_t end = std::min(text.find('\n', begin), text.size());
-    const std::vector<std::string_view> words =
-        split_ascii(std::string_view(text).substr(begin, end - begin), kKeyBlanks);
-    begin = end + 1;
+  for (const std::string_view line : Lines(text)) {
+    const std::vector<std::string_view> words = split_ascii(line, kKeyBlanks);
     ++number;
     if (words.empty() || words.front().starts_with('#')) continue;
     SACCADE_ASSIGN(Known known, known_of(words).in(fmt::format("{}: line {}", file.string(), number)));

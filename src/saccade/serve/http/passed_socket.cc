@@ -7,7 +7,6 @@
 #include <cstring>
 #include <fcntl.h>
 #include <netinet/in.h>
-#include <string_view>
 #include <sys/socket.h>
 #include <unistd.h>
 

@@ -9,7 +9,6 @@
 #include <span>
 #include <string_view>
 #include <unordered_map>
-#include <utility>
 #include <vector>
 
 #include "saccade/matrix.h"

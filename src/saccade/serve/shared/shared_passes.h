@@ -12,7 +12,6 @@
 #include <mutex>
 #include <span>
 #include <thread>
-#include <utility>
 #include <vector>
 
 namespace saccade::serve {

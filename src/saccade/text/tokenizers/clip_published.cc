@@ -1,4 +1,5 @@
 // Published merges of CLIP, embedded in the program, and the vocabulary derived from them.
+#include "saccade/core/ascii.h"
 #include "saccade/text/tokenizers/clip_spec.h"
 
 // Contents of clip_merges.txt, from its first byte to one past its last.
@@ -41,11 +42,9 @@ Json vocabulary_of(std::string_view merges) {
   for (const uint8_t byte : byte_order()) add(byte_piece(byte));
   for (const uint8_t byte : byte_order()) add(byte_piece(byte) + "</w>");
   merges.remove_prefix(merges.find('\n') + 1);  // "#version: 0.2"
-  while (!merges.empty()) {
-    const std::string_view line = merges.substr(0, merges.find('\n'));
+  for (const std::string_view line : Lines(merges)) {
     const size_t space = line.find(' ');
     add(std::string(line.substr(0, space)) + std::string(line.substr(space + 1)));
-    merges.remove_prefix(std::min(line.size() + 1, merges.size()));
   }
   add("<|startoftext|>");
   add("<|endoftext|>");

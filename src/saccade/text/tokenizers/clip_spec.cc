@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "saccade/core/ascii.h"
 #include "saccade/text/tokenizers/tokenizer_json.h"
 
 namespace saccade {
@@ -236,13 +237,12 @@ Result<ClipTokenizerSpec> clip_spec_from_vocab_and_merges(const Json& vocab, std
   SACCADE_ASSIGN(spec.vocabulary, parse_vocabulary(vocab).in("vocab.json"));
   SACCADE_TRY(read_added_tokens({}, config, spec));
   SACCADE_TRY(check_ids(spec.vocabulary).in("vocab.json"));
-  for (size_t line = 1; !merges.empty(); ++line) {
-    const size_t size = std::min(merges.find('\n'), merges.size());
-    std::string_view text = merges.substr(0, size);
-    merges.remove_prefix(std::min(size + 1, merges.size()));
-    if (text.ends_with('\r')) text.remove_suffix(1);
-    if (text.empty() || text.starts_with("#version")) continue;
-    SACCADE_ASSIGN(BpeMerge merge, parse_merge(text, fmt::format("merges.txt line {}", line)));
+  int64_t number = 0;
+  for (std::string_view line : Lines(merges)) {
+    ++number;
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    if (line.empty() || line.starts_with("#version")) continue;
+    SACCADE_ASSIGN(BpeMerge merge, parse_merge(line, fmt::format("merges.txt line {}", number)));
     spec.merges.push_back(std::move(merge));
   }
   spec.normalizer = {NormalizerStep::kNfc, NormalizerStep::kCollapseWhiteSpace, NormalizerStep::kLowercase};

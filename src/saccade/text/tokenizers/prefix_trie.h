@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <string_view>
 #include <unordered_map>
-#include <utility>
 #include <vector>
 
 namespace saccade {

@@ -2,7 +2,6 @@
 
 #include <array>
 
-#include "saccade/text/normalize.h"
 #include "saccade/text/token_decoder.h"
 #include "saccade/text/utf8.h"
 

@@ -9,7 +9,6 @@
 
 #include "saccade/collection/catalog/scan_parts.h"
 #include "saccade/image/frame_name.h"
-#include "saccade/text/utf8.h"
 #include "saccade/text/words.h"
 
 namespace saccade::store {
@@ -105,11 +104,7 @@ Status fill_word_index(Database& database) {
   SACCADE_TRY(database.execute("DELETE FROM words"));
   SACCADE_ASSIGN(WordWriter writer, WordWriter::make(database));
   SACCADE_ASSIGN(Statement items, database.prepare("SELECT id, path, caption FROM items"));
-  for (;;) {
-    SACCADE_ASSIGN(const bool more, items.step());
-    if (!more) return {};
-    SACCADE_TRY(writer.put(items.integer(0), items.text(1), items.text(2)));
-  }
+  return items.for_each([&] { return writer.put(items.integer(0), items.text(1), items.text(2)); });
 }
 
 Result<WordFaults> word_faults(Database& database) {
@@ -122,21 +117,18 @@ Result<WordFaults> word_faults(Database& database) {
       Statement items,
       database.prepare("SELECT items.id, path, items.caption, words.caption, name, folders FROM items "
                        "LEFT JOIN words ON words.rowid = items.id ORDER BY items.id"));
-  for (;;) {
-    SACCADE_ASSIGN(const bool more, items.step());
-    if (!more) break;
+  const auto compare = [&]() -> Status {
     SACCADE_ASSIGN(const WordText text, texts.of(items.text(1), items.text(2)));
     const bool same =
         items.text(3) == text.caption && items.text(4) == text.name && items.text(5) == text.folders;
     if (!same) note(items.integer(0));
-  }
+    return {};
+  };
+  SACCADE_TRY(items.for_each(compare));
   SACCADE_ASSIGN(Statement others,
                  database.prepare("SELECT rowid FROM words WHERE rowid NOT IN (SELECT id FROM items)"));
-  for (;;) {
-    SACCADE_ASSIGN(const bool more, others.step());
-    if (!more) return faults;
-    note(others.integer(0));
-  }
+  SACCADE_TRY(others.for_each([&] { note(others.integer(0)); }));
+  return faults;
 }
 
 std::vector<TermLookup::Place> TermLookup::places_of(
@@ -178,14 +170,13 @@ Status TermLookup::read_lengths(Database& database, std::span<Database> others,
             connection.prepare("SELECT id, sz FROM words_docsize WHERE id >= ? AND id < ? ORDER BY id"));
         part.bind(begin).bind(end);
         IdRows::Walk walk(rows_);
-        for (;;) {
-          SACCADE_ASSIGN(const bool more, part.step());
-          if (!more) return {};
+        return part.for_each([&]() -> Status {
           const IdRows::Entry* entry = walk.find(part.integer(0));
-          if (entry == nullptr) continue;
+          if (entry == nullptr) return {};
           SACCADE_ASSIGN(lengths_[static_cast<size_t>(entry - rows_.entries().data())],
                          text_length(part.blob(1)));
-        }
+          return {};
+        });
       }));
   has_all_lengths_ = true;
   return {};

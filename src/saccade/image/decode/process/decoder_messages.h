@@ -10,8 +10,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <span>
-#include <string>
 
 #include "saccade/core/error.h"
 #include "saccade/core/files/files.h"

@@ -1,7 +1,5 @@
 #include "saccade/image/decode/process/decoder_versions.h"
 
-#include <algorithm>
-
 #include <gtest/gtest.h>
 
 namespace saccade {
