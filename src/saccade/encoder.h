@@ -39,7 +39,7 @@ class EncoderBackend;  // private
 struct EncoderOptions {
   Precision precision =
       Precision::kFp32;  // exact; kAuto is up to seven times as fast and loads the model twice
-  int threads = 0;       // 0: one for each processor of the process
+  int threads = 0;       // 0: one for each processor of the process; at most 1,024
   // Device: "cpu", "cuda", or "cuda:1" for the second GPU. A GPU encodes with models of the CLIP family, in kFp32 and kBf16, by
   // libsaccade-torch.so of saccade-lab; kUnsupported where that, the GPU or the model's family is missing.
   std::string device = "cpu";

@@ -40,7 +40,7 @@ struct EngineOptions {
   bool create = false;  // create the collection if there is none
   // Number format; `nullopt`: the collection's own, for a new one kFp32.
   std::optional<Precision> precision = {};
-  int threads = 0;  // 0: one for each processor
+  int threads = 0;  // 0: one for each processor; at most 1,024
   // Decode all JPEGs of a new collection at their full size. By default those of at least five times the model's input are
   // decoded at a reduced size, which is faster and changes their embeddings slightly. The collection remembers it for its
   // queries. With an existing collection that was created otherwise this is refused.

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <span>
 #include <stop_token>
+#include <string_view>
 
 #include "saccade/matrix.h"
 #include "saccade/result.h"
@@ -17,10 +18,15 @@ enum class Metric {
   kCosine,  // cosine similarity; vectors of any length. A vector of zeros has similarity 0 to everything
 };
 
+// Returns "inner_product" or "cosine". Thread-safe.
+std::string_view name(Metric metric);
+// Returns the metric of that name. kUsage, which lists the names, for any other name. Thread-safe.
+Result<Metric> parse_metric(std::string_view name);
+
 // Options of top_k.
 struct TopKOptions {
   Metric metric = Metric::kInnerProduct;  // score
-  int threads = 0;                        // 0: one for each processor of the process
+  int threads = 0;                        // 0: one for each processor of the process; at most 1,024
   // Empty, or one byte a row: 0 leaves the row out.
   std::span<const uint8_t> allowed = {};
   std::stop_token stop = {};  // ends the call within milliseconds of a request, with kCancelled

@@ -12,6 +12,7 @@
 #include "saccade/collection/catalog/filter.h"
 #include "saccade/collection/weaviate/address.h"
 #include "saccade/core/error.h"
+#include "saccade/core/threads.h"
 #include "saccade/engine/collection_state.h"
 #include "saccade/engine/core.h"
 #include "saccade/engine/encoder_state.h"
@@ -166,7 +167,7 @@ Result<Engine> Engine::open(std::string_view address, const EngineOptions& optio
                 "{}: expected the folder of a collection, or an address like weaviate://HOST:PORT/Name",
                 address);
   }
-  if (options.threads < 0) return fail(ErrorCode::kUsage, "{} threads, expected 0 or more", options.threads);
+  SACCADE_TRY(check_threads(options.threads));
   if (address.empty())
     return fail(ErrorCode::kUsage, "an empty address, expected the folder of a collection");
   auto state = std::make_unique<State>();
@@ -208,6 +209,7 @@ Result<IndexReport> Engine::index(std::initializer_list<std::filesystem::path> p
 Status Engine::watch(std::span<const std::filesystem::path> paths, const IndexOptions& options,
                      const std::function<void(const IndexReport&)>& on_change) {
   SACCADE_TRY(check_batch_size(options.batch_size));
+  if (paths.empty()) return fail(ErrorCode::kUsage, "watch: no paths, expected folders to follow");
   WatchOptions watching;
   watching.ingest = ingest_options(options);
   const auto news = [&](const WatchNews& happened) {
