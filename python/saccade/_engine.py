@@ -6,18 +6,31 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, overload
+from typing import Any, Literal, Unpack, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from . import _core
 from ._calibration import Calibration
-from ._encoder import Encoder, PrecisionName, TokenUse
+from ._checks import flag, path_of, several, string, whole
+from ._encoder import Encoder, TokenUse
 from ._errors import Error, InvalidInput, error_of
 from ._images import ImageLike
+from ._options import (
+    Compose,
+    IndexOptions,
+    MapMethod,
+    Match,
+    Order,
+    Precision,
+    QueryKind,
+    RerankMethod,
+    SearchOptions,
+    checked,
+)
 from ._progress import Progress, ProgressFunction
-from ._query import ComposeMethod, Query
+from ._query import Query, id_of
 
 
 @dataclass(frozen=True)
@@ -67,7 +80,7 @@ class Hit:
     """Scored by the model of `rerank`."""
     probability: float | None
     """Calibrated probability of being right, 0 to 1; None without calibration data."""
-    match: str
+    match: Match
     """"strong match", "likely", "possible", "weak match" or "unknown", by the probability."""
     by_keywords: bool
     """A caption, file or folder name matches too."""
@@ -79,9 +92,9 @@ class Hit:
     """"jpeg", "png", ..."""
     modified: int
     """Of the file, nanoseconds since 1970 UTC."""
-    near_duplicates: list[NearDuplicate]
+    near_duplicates: list[NearDuplicate] = field(hash=False)
     """Grouped under this hit, best first."""
-    explanations: list[Explanation] = field(default_factory=list)
+    explanations: list[Explanation] = field(default_factory=list, hash=False)
     """With `explain`: by the collection's model, then by that of `rerank`."""
 
 
@@ -219,7 +232,7 @@ def open(
     *,
     encoder: Encoder | str | os.PathLike[str] | None = None,
     create: bool = True,
-    precision: PrecisionName | None = None,
+    precision: Precision | None = None,
     threads: int = 0,
     exact_decode: bool = False,
     device: str | None = None,
@@ -246,14 +259,23 @@ def open(
         BadData: broken files.
     """
     if isinstance(encoder, Encoder):
-        precision = precision or encoder.precision  # type: ignore[assignment]
+        precision = precision or encoder.precision
         device = device or encoder.device
         encoder = encoder.folder
-    device = device or "cpu"
-    opened = _core.open(
-        _path(address), os.fsencode(encoder or ""), bool(create), precision, int(threads), bool(exact_decode), device
+    named = path_of(address, "address")
+    model = b"" if encoder is None else path_of(encoder, "encoder")
+    options = (
+        flag(create, "create"),
+        None if precision is None else string(precision, "precision"),
+        whole(threads, "threads", bits=32),
+        flag(exact_decode, "exact_decode"),
+        string("cpu" if device is None else device, "device"),
     )
-    return Engine._of(opened, (os.fspath(address), encoder, create, precision, threads, exact_decode, device))
+    opened = _core.open(named, model, *options)
+    # For a process in another folder.
+    place = named if b"://" in named else os.path.abspath(named)
+    found = os.path.abspath(model) if os.path.isdir(model) else model
+    return Engine._of(opened, (os.fsdecode(place), os.fsdecode(found), *options))
 
 
 class Engine:
@@ -295,8 +317,8 @@ class Engine:
         retry_failed: bool = False,
         follow_links: bool = False,
         hidden: bool = False,
-        exclude: Iterable[str] = (),
-        captions: Mapping[str, str] | None = None,
+        exclude: str | Iterable[str] = (),
+        captions: Mapping[str | os.PathLike[str], str] | None = None,
         batch_size: int = 32,
         progress: bool | ProgressFunction = False,
     ) -> IndexReport:
@@ -321,32 +343,38 @@ class Engine:
             SystemFailure: the disk is full.
             Cancelled: another process is writing to the collection.
         """
-        options = _index_options(prune, retry_failed, follow_links, hidden, exclude, captions, batch_size)
+        options: IndexOptions = {
+            "prune": prune, "retry_failed": retry_failed, "follow_links": follow_links, "hidden": hidden,
+            "exclude": exclude, "captions": captions, "batch_size": batch_size,
+        }  # fmt: skip
+        given = checked("index", options, IndexOptions)
         with Progress(progress) as function, self._writing:
-            return IndexReport._of(self._core.index(_paths(paths), options, function))
+            return IndexReport._of(self._core.index(_paths(paths), given, function))
 
     def watch(
         self,
         paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
         on_change: Callable[[IndexReport], Any] | None = None,
-        *,
-        prune: bool = False,
-        follow_links: bool = False,
-        hidden: bool = False,
-        exclude: Iterable[str] = (),
-        captions: Mapping[str, str] | None = None,
-        batch_size: int = 32,
+        **options: Unpack[IndexOptions],
     ) -> None:
         """Index changes below the folders as they happen, until Ctrl-C or an exception of `on_change`, which is called
-        after each. Options as for `index`."""
-        options = _index_options(prune, False, follow_links, hidden, exclude, captions, batch_size)
+        after each. Options as for `index`.
+
+        Raises:
+            InvalidInput: no paths, or an option out of range.
+            NotFound: none of the paths exists.
+            Cancelled: another process is writing to the collection.
+        """
+        given, folders = checked("watch", options, IndexOptions), _paths(paths)
+        if not folders:
+            raise InvalidInput("paths: none, expected folders to watch")
 
         def tell(report: dict[str, Any]) -> None:
             if on_change is not None:
                 on_change(IndexReport._of(report))
 
         with self._writing:
-            self._core.watch(_paths(paths), options, tell)
+            self._core.watch(folders, given, tell)
 
     def search(
         self,
@@ -355,7 +383,7 @@ class Engine:
         image: ImageLike | None = None,
         but: str | None = None,
         without: str | Iterable[str] = (),
-        compose: ComposeMethod | str | os.PathLike[str] | None = None,
+        compose: Compose | str | os.PathLike[str] | None = None,
         text_weight: float | None = None,
         was: str | None = None,
         like: int | None = None,
@@ -366,16 +394,16 @@ class Engine:
         min_probability: float | None = None,
         group_duplicates: bool = True,
         group_above: float = 0.999,
-        order: Literal["score", "date"] = "score",
+        order: Order = "score",
         chunk_long_text: bool = False,
         candidates: int = 1000,
         exact: bool = False,
         exact_rescore: int = 0,
         rerank: Encoder | None = None,
         rerank_depth: int = 100,
-        rerank_by: Literal["strongest", "cosine", "maxsim", "match"] = "strongest",
+        rerank_by: RerankMethod = "strongest",
         explain: bool = False,
-        explain_by: Literal["legrad", "chefer"] | None = None,
+        explain_by: MapMethod | None = None,
     ) -> Answer:
         """Find the images closest to a query.
 
@@ -418,13 +446,15 @@ class Engine:
             NotFound, BadData, Unsupported, LimitExceeded: reading the query's image.
         """
         asked = _query(query, image, but, without, compose, text_weight, was, like)
-        options = _search_options(
-            k=k, offset=offset, filter=filter, keyword_weight=keyword_weight, min_probability=min_probability,
-            group_duplicates=group_duplicates, group_above=group_above, order=order, chunk_long_text=chunk_long_text,
-            candidates=candidates, exact=exact, exact_rescore=exact_rescore, rerank=rerank, rerank_depth=rerank_depth,
-            rerank_by=rerank_by, explain=explain, explain_by=explain_by,
-        )  # fmt: skip
-        [(found, error)] = self._core.search_all([(asked, asked._images())], None, *options)
+        options: SearchOptions = {
+            "k": k, "offset": offset, "filter": filter, "keyword_weight": keyword_weight,
+            "min_probability": min_probability, "group_duplicates": group_duplicates, "group_above": group_above,
+            "order": order, "chunk_long_text": chunk_long_text, "candidates": candidates, "exact": exact,
+            "exact_rescore": exact_rescore, "rerank": rerank, "rerank_depth": rerank_depth, "rerank_by": rerank_by,
+            "explain": explain, "explain_by": explain_by,
+        }  # fmt: skip
+        given = checked("search", options, SearchOptions)
+        [(found, error)] = self._core.search_all([(asked, asked._images())], None, given)
         if error is not None:
             raise error_of(error)
         return Answer._of(found)
@@ -436,7 +466,7 @@ class Engine:
         *,
         errors: Literal["raise"] = "raise",
         progress: bool | ProgressFunction = False,
-        **options: Any,
+        **options: Unpack[SearchOptions],
     ) -> list[Answer]: ...
     @overload
     def search_all(
@@ -445,7 +475,7 @@ class Engine:
         *,
         errors: Literal["return"],
         progress: bool | ProgressFunction = False,
-        **options: Any,
+        **options: Unpack[SearchOptions],
     ) -> list[Answer | Error]: ...
     def search_all(self, queries, *, errors="raise", progress=False, **options):
         """Answer many queries in one call, faster than one by one.
@@ -472,10 +502,10 @@ class Engine:
             raise InvalidInput(f'errors is {errors!r}, expected "raise" or "return"')
         if isinstance(queries, (str, Query)):
             raise InvalidInput(f"queries: one {type(queries).__name__}, expected a list of them")
-        chosen = _search_options(**options)
+        given = checked("search_all", options, SearchOptions)
         asked: list[tuple[Query, Any]] = []
         failed: dict[int, Error] = {}
-        for index, query in enumerate(queries):
+        for index, query in enumerate(several(queries, "queries", "texts and queries")):
             try:
                 one = _query(query, None, None, (), None, None, None, None)
                 asked.append((one, one._images()))
@@ -485,7 +515,7 @@ class Engine:
                     raise
                 failed[index] = error
         with Progress(progress, len(asked)) as function:
-            found = iter(self._core.search_all(asked, function, *chosen))
+            found = iter(self._core.search_all(asked, function, given))
         answers: list[Answer | Error] = []
         for index in range(len(asked) + len(failed)):
             if index in failed:
@@ -502,36 +532,13 @@ class Engine:
             answers.append(error)
         return answers
 
-    def like(
-        self,
-        id: int,
-        *,
-        k: int = 10,
-        offset: int = 0,
-        filter: str = "",
-        min_probability: float | None = None,
-        group_duplicates: bool = True,
-        group_above: float = 0.999,
-        order: Literal["score", "date"] = "score",
-        candidates: int = 1000,
-        exact: bool = False,
-        exact_rescore: int = 0,
-        rerank: Encoder | None = None,
-        rerank_depth: int = 100,
-        rerank_by: Literal["strongest", "cosine", "maxsim", "match"] = "strongest",
-        explain: bool = False,
-        explain_by: Literal["legrad", "chefer"] | None = None,
-    ) -> Answer:
-        """Find images similar to one of the collection, which is itself left out. Options as for `search`.
+    def like(self, id: int, **options: Unpack[SearchOptions]) -> Answer:
+        """Find images similar to one of the collection, which is itself left out. Options as for `search`, from `k` on.
 
         Raises:
             NotFound: no image has that id.
         """
-        return self.search(
-            like=int(id), k=k, offset=offset, filter=filter, min_probability=min_probability, group_duplicates=group_duplicates,
-            group_above=group_above, order=order, candidates=candidates, exact=exact, exact_rescore=exact_rescore,
-            rerank=rerank, rerank_depth=rerank_depth, rerank_by=rerank_by, explain=explain, explain_by=explain_by,
-        )  # fmt: skip
+        return self.search(Query().like(id), **options)
 
     @property
     def info(self) -> EngineInfo:
@@ -546,12 +553,12 @@ class Engine:
     def image(self, image: int | str | os.PathLike[str]) -> IndexedImage:
         """Look an image up by its id or path. Raises NotFound."""
         if isinstance(image, (str, os.PathLike)):
-            return IndexedImage(**self._core.image_by_path(_path(image)))
-        return IndexedImage(**self._core.image_by_id(int(image)))
+            return IndexedImage(**self._core.image_by_path(path_of(image, "image")))
+        return IndexedImage(**self._core.image_by_id(id_of(image)))
 
     def images(self, filter: str = "") -> list[IndexedImage]:
         """List the images that pass the filter, by id; all without one."""
-        return [IndexedImage(**image) for image in self._core.images(filter)]
+        return [IndexedImage(**image) for image in self._core.images(string(filter, "filter"))]
 
     @property
     def embeddings(self) -> NDArray[np.float32]:
@@ -570,34 +577,35 @@ class Engine:
 
     def allowed(self, filter: str = "") -> NDArray[np.bool_]:
         """Tell which rows of `embeddings` have an image that passes the filter: boolean [rows], for `saccade.search`."""
-        return self._core.allowed(filter).view(np.bool_)
+        return self._core.allowed(string(filter, "filter")).view(np.bool_)
 
     def vectors(self, id: int) -> NDArray[np.float32]:
         """Vectors of an image with late interaction, float32 [n, dim]. Raises Unsupported without late interaction."""
-        return self._core.vectors(int(id))
+        return self._core.vectors(id_of(id))
 
     def metadata(self, id: int) -> ImageMetadata:
         """Embedded metadata of an image's file. Raises NotFound."""
-        return ImageMetadata(**self._core.metadata(int(id)))
+        return ImageMetadata(**self._core.metadata(id_of(id)))
 
     def values(self, field: str, most: int = 100) -> dict[str, int]:
         """Values of a text field ("camera", "keyword", "format", ...) with the number of images that have each, most
         frequent first. Raises InvalidInput for another field."""
-        return dict(self._core.values(field, int(most)))
+        return dict(self._core.values(string(field, "field"), whole(most, "most")))
 
     @property
     def failed(self) -> list[FailedFile]:
         """Files that could not be indexed, by path."""
         return [FailedFile(path, error_of(error)) for path, error in self._core.failed()]
 
-    def calibration(self, kind: Literal["text", "image"] = "text") -> Calibration:
+    def calibration(self, kind: QueryKind = "text") -> Calibration:
         """Calibration that `index` learned for queries of a kind. Raises NotFound if there is none yet, Unsupported with
         late interaction."""
-        return Calibration._of(self._core.calibration(kind))
+        return Calibration._of(self._core.calibration(string(kind, "kind")))
 
     def remove(self, ids: int | Iterable[int]) -> None:
         """Remove images by id. Their files stay. Raises NotFound, with nothing removed, if an id is unknown."""
-        listed = [int(ids)] if isinstance(ids, (int, np.integer)) else [int(id) for id in ids]
+        given = [ids] if isinstance(ids, (int, np.integer)) else several(ids, "ids", "an id or several")
+        listed = [id_of(id) for id in given]
         with self._writing:
             self._core.remove(listed)
 
@@ -627,62 +635,9 @@ def _open_again(
     )
 
 
-def _path(path: str | os.PathLike[str]) -> bytes:
-    return os.fsencode(os.path.expanduser(path))
-
-
 def _paths(paths: Any) -> list[bytes]:
-    return [_path(path) for path in ([paths] if isinstance(paths, (str, os.PathLike)) else paths)]
-
-
-def _index_options(
-    prune: bool,
-    retry_failed: bool,
-    follow_links: bool,
-    hidden: bool,
-    exclude: Iterable[str],
-    captions: Mapping[str, str] | None,
-    batch_size: int,
-) -> dict[str, Any]:
-    return {
-        "prune": bool(prune),
-        "retry_failed": bool(retry_failed),
-        "follow_links": bool(follow_links),
-        "hidden": bool(hidden),
-        "exclude": [exclude] if isinstance(exclude, str) else list(exclude),
-        "captions": {os.fspath(path): caption for path, caption in (captions or {}).items()},
-        "batch_size": int(batch_size),
-    }
-
-
-def _search_options(
-    *,
-    k: int = 10,
-    offset: int = 0,
-    filter: str = "",
-    keyword_weight: float = 0.5,
-    min_probability: float | None = None,
-    group_duplicates: bool = True,
-    group_above: float = 0.999,
-    order: str = "score",
-    chunk_long_text: bool = False,
-    candidates: int = 1000,
-    exact: bool = False,
-    exact_rescore: int = 0,
-    rerank: Encoder | None = None,
-    rerank_depth: int = 100,
-    rerank_by: str = "strongest",
-    explain: bool = False,
-    explain_by: str | None = None,
-) -> tuple[Any, ...]:
-    """Options of a search, in the order in which the binding takes them."""
-    if rerank is not None and not isinstance(rerank, Encoder):
-        raise InvalidInput(f"rerank: a {type(rerank).__name__}, expected a loaded model (saccade.load)")
-    return (
-        int(k), int(offset), filter, float(keyword_weight), min_probability, group_duplicates, float(group_above),
-        order, chunk_long_text, int(candidates), bool(exact), int(exact_rescore),
-        None if rerank is None else rerank._core, int(rerank_depth), rerank_by, bool(explain), explain_by,
-    )  # fmt: skip
+    listed = [paths] if isinstance(paths, (str, os.PathLike)) else several(paths, "paths", "a path or several")
+    return [path_of(path, "paths") for path in listed]
 
 
 def _query(
@@ -690,7 +645,7 @@ def _query(
     image: Any,
     but: str | None,
     without: str | Iterable[str],
-    compose: ComposeMethod | str | os.PathLike[str] | None,
+    compose: Compose | str | os.PathLike[str] | None,
     text_weight: float | None,
     was: str | None,
     like: int | None,
@@ -711,9 +666,9 @@ def _query(
         if asked._text is not None:
             raise InvalidInput("both a text and `but`: give one of them")
         asked = asked.but(but)
-    without = [without] if isinstance(without, str) else list(without)
-    if without:
-        asked = asked.without(*without)
+    unwanted = [without] if isinstance(without, str) else list(several(without, "without", "a string or several"))
+    if unwanted:
+        asked = asked.without(*unwanted)
     if compose is None and text_weight is not None:
         compose = "sum"
     return asked if compose is None else asked.compose(compose, text_weight)

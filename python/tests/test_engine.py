@@ -173,7 +173,7 @@ def test_like(photos, pictures):
         photos.search(image=red.path, like=red.id)
     with pytest.raises(saccade.NotFound):
         photos.search(like=999)
-    with pytest.raises(TypeError):
+    with pytest.raises(saccade.InvalidInput, match="id is None"):
         photos.like(None, filter="width>0")  # no list of all images
     for unknown in (0, -1, 2**63):
         with pytest.raises(saccade.NotFound):
