@@ -404,6 +404,8 @@ class Encoder:
             return self.encode_texts(inputs, batch_size=batch_size, progress=progress)
         if is_one_image(inputs):
             return self.encode_images(inputs, batch_size=batch_size, progress=progress)
+        if getattr(inputs, "ndim", 1) == 4:
+            return self.encode_images(inputs, batch_size=batch_size, progress=progress)
         listed = list(several(inputs, "inputs", "texts, images, or a list of them"))
         of_text = np.array([isinstance(value, str) for value in listed], bool)
         rows = np.empty((len(listed), self.dim), np.float32)

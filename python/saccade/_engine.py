@@ -15,7 +15,7 @@ from . import _core
 from ._calibration import Calibration
 from ._checks import flag, path_of, several, string, whole
 from ._encoder import Encoder, TokenUse
-from ._errors import Error, InvalidInput, error_of
+from ._errors import Cancelled, Error, InvalidInput, error_of
 from ._images import ImageLike
 from ._options import (
     Compose,
@@ -278,11 +278,35 @@ def open(
     return Engine._of(opened, (os.fsdecode(place), os.fsdecode(found), *options))
 
 
+class _OneWriter:
+    """Lock of one thread, which a progress function or `on_change` of that thread cannot wait for."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._thread: int | None = None
+        self._process = os.getpid()
+
+    def __enter__(self) -> None:
+        if self._process != os.getpid():
+            self.__init__()  # type: ignore[misc]  # the child of a fork has no thread that would release it
+        if self._thread == threading.get_ident():
+            raise Cancelled(
+                "this thread is writing to the collection: index, watch, remove and refresh wait for its end"
+            )
+        self._lock.acquire()
+        self._thread = threading.get_ident()
+
+    def __exit__(self, *_: object) -> None:
+        self._thread = None
+        self._lock.release()
+
+
 class Engine:
     """An open collection with its model. Made by `saccade.open`.
 
     `search`, `like` and everything else that only reads may be used from several threads at once, also while `index` runs.
     A collection has one writer at a time, in all processes: another one raises Cancelled, with the process id of the first.
+    So does a progress function or `on_change` that writes; it may search.
     A search sees the collection as it was when the last `index`, `remove` or `refresh` of this object ended. Ctrl-C ends a
     call within a second. In a child process made by fork, and where a pickled one is unpickled, the collection is opened again.
     """
@@ -297,7 +321,7 @@ class Engine:
         engine = object.__new__(cls)
         engine._core = core
         engine._opened_with = opened_with
-        engine._writing = threading.Lock()
+        engine._writing = _OneWriter()
         return engine
 
     def __reduce__(self) -> Any:
