@@ -343,6 +343,11 @@ class Engine:
         hidden: bool = False,
         exclude: str | Iterable[str] = (),
         captions: Mapping[str | os.PathLike[str], str] | None = None,
+        ignore_files: bool = True,
+        sidecars: bool = True,
+        metadata: bool = True,
+        video_seconds: float = 10.0,
+        video_frames: int = 100,
         batch_size: int = 32,
         progress: bool | ProgressFunction = False,
     ) -> IndexReport:
@@ -359,17 +364,25 @@ class Engine:
             hidden: include files and folders whose names begin with a dot.
             exclude: patterns of what to leave out, as lines of a .gitignore file.
             captions: captions by image path. They win over caption files beside the images.
+            ignore_files: obey files named .saccadeignore.
+            sidecars: read captions from .txt files beside images.
+            metadata: store embedded metadata (EXIF, XMP, IPTC).
+            video_seconds: largest time between two indexed frames of a video, above 0. The first frame of each scene always
+                is one. Videos are read if ffmpeg and ffprobe are installed.
+            video_frames: most frames of a video, up to 1,000; 0 skips videos.
             batch_size: images in a pass of the model.
             progress: see `Encoder.encode_images`.
 
         Raises:
+            InvalidInput: an option out of range.
             NotFound: none of the paths exists.
             SystemFailure: the disk is full.
             Cancelled: another process is writing to the collection.
         """
         options: IndexOptions = {
             "prune": prune, "retry_failed": retry_failed, "follow_links": follow_links, "hidden": hidden,
-            "exclude": exclude, "captions": captions, "batch_size": batch_size,
+            "exclude": exclude, "captions": captions, "ignore_files": ignore_files, "sidecars": sidecars,
+            "metadata": metadata, "video_seconds": video_seconds, "video_frames": video_frames, "batch_size": batch_size,
         }  # fmt: skip
         given = checked("index", options, IndexOptions)
         with Progress(progress) as function, self._writing:
@@ -386,8 +399,9 @@ class Engine:
 
         Raises:
             InvalidInput: no paths, or an option out of range.
-            NotFound: none of the paths exists.
-            Cancelled: another process is writing to the collection.
+            NotFound: nothing was indexed yet, or none of the paths exists.
+
+        While another process writes to the collection, it waits.
         """
         given, folders = checked("watch", options, IndexOptions), _paths(paths)
         if not folders:

@@ -61,6 +61,11 @@ class IndexOptions(TypedDict, total=False):
     hidden: bool
     exclude: str | Iterable[str]
     captions: Mapping[str | os.PathLike[str], str] | None
+    ignore_files: bool
+    sidecars: bool
+    metadata: bool
+    video_seconds: float
+    video_frames: int
     batch_size: int
 
 
@@ -111,6 +116,11 @@ _CHECKS = {
     "hidden": flag,
     "exclude": _patterns,
     "captions": _captions,
+    "ignore_files": flag,
+    "sidecars": flag,
+    "metadata": flag,
+    "video_seconds": number,
+    "video_frames": whole,
     "batch_size": lambda value, what: whole(value, what, bits=32),
 }
 _MAY_BE_NONE = ("min_probability", "rerank", "explain_by", "captions")

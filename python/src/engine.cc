@@ -151,6 +151,11 @@ void each_option(IndexOptions& options, const Visit& visit) {
   visit("hidden", options.hidden);
   visit("exclude", options.exclude);
   visit("captions", options.captions);
+  visit("ignore_files", options.ignore_files);
+  visit("sidecars", options.sidecars);
+  visit("metadata", options.metadata);
+  visit("video_seconds", options.video_seconds);
+  visit("video_frames", options.video_frames);
   visit("batch_size", options.batch_size);
 }
 

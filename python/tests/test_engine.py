@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import subprocess
 
 import numpy as np
 import pytest
@@ -437,3 +438,16 @@ def test_another_working_directory(starter, pictures, tmp_path, monkeypatch):
     assert len(photos.search("red")) == len(pickle.loads(kept).search("red")) == 4
     again = pickle.loads(pickle.dumps(photos.encoder))
     assert again.fingerprint == photos.info.fingerprint
+
+
+def test_videos(starter, tmp_path):
+    (tmp_path / "videos").mkdir()
+    made = "ffmpeg -nostdin -v error -f lavfi -i color=red:s=64x48:d=2:r=10 -c:v mpeg4".split()
+    try:
+        subprocess.run([*made, tmp_path / "videos" / "clip.mp4"], check=True)
+    except FileNotFoundError:
+        pytest.skip("there is no ffmpeg")
+    photos = saccade.open(tmp_path / "c", encoder=starter)
+    assert photos.index(tmp_path / "videos", video_frames=0).added == 0
+    assert photos.index(tmp_path / "videos").added == 1
+    assert "clip.mp4#t=" in photos.images()[0].path

@@ -57,6 +57,12 @@ struct IndexOptions {
   std::vector<std::string> exclude = {};  // patterns of what to leave out, as lines of a .gitignore file
   // Captions by image path. They win over caption files beside the images.
   std::map<std::string, std::string> captions = {};
+  bool ignore_files = true;  // obey files named .saccadeignore
+  bool sidecars = true;      // read captions from .txt files beside images
+  bool metadata = true;      // store embedded metadata (EXIF, XMP, IPTC)
+  // Largest time between two indexed frames of a video, in seconds, above 0. The first frame of each scene always is one.
+  double video_seconds = 10;
+  int64_t video_frames = 100;         // most frames of a video, up to 1,000; 0: skip videos
   int batch_size = 32;                // images a pass of the model
   ProgressCallback on_progress = {};  // called on the caller's thread
   std::stop_token stop = {};          // ends within a second of a request; what was done is kept
@@ -133,15 +139,18 @@ class Engine {
   // Closes the collection.
   ~Engine();
 
-  // Adds new and changed images and videos below the paths, and goes on where an earlier call was stopped. Files that
-  // cannot be read are reported, not errors. Errors: kNotFound if none of the paths exists, kIo for a full disk.
+  // Adds new and changed images and videos below the paths, and goes on where an earlier call was stopped. Videos are read
+  // if ffmpeg and ffprobe are installed. Files that cannot be read are reported, not errors. Errors: kUsage for an option
+  // out of range, kNotFound if none of the paths exists, kIo for a full disk, kCancelled while another process writes.
   Result<IndexReport> index(std::span<const std::filesystem::path> paths, const IndexOptions& options = {});
   // As above, for a list in braces.
   Result<IndexReport> index(std::initializer_list<std::filesystem::path> paths,
                             const IndexOptions& options = {});
 
   // Follows the folders until asked to stop: changes are indexed as the kernel tells of them. `on_change` is called on
-  // this thread after each. Files that are deleted are removed if options.prune is set.
+  // this thread after each, and may search. Files that are deleted are removed if options.prune is set. While another process
+  // writes, it waits. kUsage without paths or for an option out of range; kNotFound without a collection, or if none of the
+  // paths exists. Being asked to stop is no error.
   Status watch(std::span<const std::filesystem::path> paths, const IndexOptions& options,
                const std::function<void(const IndexReport&)>& on_change);
 

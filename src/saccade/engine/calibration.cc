@@ -5,7 +5,8 @@
 #include <cmath>
 #include <utility>
 
-#include "saccade/core/parse_name.h"
+#include "saccade/core/enum_names.h"
+#include "saccade/core/error.h"
 #include "saccade/core/threads.h"
 #include "saccade/engine/calibration_state.h"
 #include "saccade/engine/encoder_state.h"

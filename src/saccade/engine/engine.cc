@@ -18,6 +18,7 @@
 #include "saccade/engine/encoder_state.h"
 #include "saccade/engine/lazy_decoders.h"
 #include "saccade/engine/query_conversion.h"
+#include "saccade/image/decode/video.h"
 #include "saccade/nn/workers.h"
 #include "saccade/search/answer_warnings.h"
 #include "saccade/search/fusion.h"
@@ -90,6 +91,17 @@ Result<Answer> answer_of(const SearchAnswer& found, const CollectionReader& coll
   return answer;
 }
 
+Status check_options(const IndexOptions& options) {
+  SACCADE_TRY(check_batch_size(options.batch_size));
+  if (!(options.video_seconds > 0)) {
+    return fail(ErrorCode::kUsage, "video_seconds is {}, expected a number above 0", options.video_seconds);
+  }
+  if (options.video_frames < 0 || options.video_frames > 1000) {
+    return fail(ErrorCode::kUsage, "video_frames is {}, expected 0 to 1000", options.video_frames);
+  }
+  return {};
+}
+
 IngestOptions ingest_options(const IndexOptions& options) {
   IngestOptions ingest;
   ingest.prune = options.prune;
@@ -98,6 +110,12 @@ IngestOptions ingest_options(const IndexOptions& options) {
   ingest.hidden = options.hidden;
   ingest.exclude = options.exclude;
   ingest.captions = options.captions;
+  ingest.ignore_files = options.ignore_files;
+  ingest.sidecar_captions = options.sidecars;
+  ingest.facts = options.metadata;
+  ingest.video_tools = find_video_tools();
+  ingest.videos.every_seconds = options.video_seconds;
+  ingest.videos.most_frames = options.video_frames;
   ingest.batch = options.batch_size;
   return ingest;
 }
@@ -192,7 +210,7 @@ Result<Engine> Engine::open(std::string_view address, const EngineOptions& optio
 }
 
 Result<IndexReport> Engine::index(std::span<const std::filesystem::path> paths, const IndexOptions& options) {
-  SACCADE_TRY(check_batch_size(options.batch_size));
+  SACCADE_TRY(check_options(options));
   state_->take_notes();
   SACCADE_ASSIGN(const IngestReport ingested,
                  state_->core->index(paths, ingest_options(options), options.on_progress, options.stop));
@@ -208,7 +226,7 @@ Result<IndexReport> Engine::index(std::initializer_list<std::filesystem::path> p
 
 Status Engine::watch(std::span<const std::filesystem::path> paths, const IndexOptions& options,
                      const std::function<void(const IndexReport&)>& on_change) {
-  SACCADE_TRY(check_batch_size(options.batch_size));
+  SACCADE_TRY(check_options(options));
   if (paths.empty()) return fail(ErrorCode::kUsage, "watch: no paths, expected folders to follow");
   WatchOptions watching;
   watching.ingest = ingest_options(options);

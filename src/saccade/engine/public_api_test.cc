@@ -307,6 +307,38 @@ void expect_same(const saccade::Answer& one, const saccade::Answer& other) {
   }
 }
 
+TEST_F(PublicApi, FramesOfVideosAreIndexed) {
+  saccade::Engine engine = filled();
+  const std::string video = (folder_ / "images/clip.mp4").string();
+  const std::string made =
+      "ffmpeg -nostdin -v error -f lavfi -i color=red:s=64x48:d=2:r=10 -c:v mpeg4 '" + video + "'";
+  if (std::system(made.c_str()) != 0) GTEST_SKIP() << "there is no ffmpeg";  // NOLINT(concurrency-mt-unsafe)
+  EXPECT_EQ(engine.index({folder_ / "images"}, {.video_frames = 0})->added, 0);
+  EXPECT_EQ(engine.index({folder_ / "images"})->added, 1);
+  const auto images = engine.images("path~clip");
+  ASSERT_TRUE(images) << images.error().message;
+  ASSERT_EQ(images->size(), 1U);
+  EXPECT_THAT(images->front().path.string(), HasSubstr(video + "#t="));
+  for (const saccade::IndexOptions& wrong : {saccade::IndexOptions{.video_seconds = 0},
+                                             {.video_seconds = std::nan("")},
+                                             {.video_frames = -1},
+                                             {.video_frames = 1001}}) {
+    EXPECT_EQ(engine.index({folder_ / "images"}, wrong).error().code, saccade::ErrorCode::kUsage);
+  }
+}
+
+TEST_F(PublicApi, OptionsOfIndexLeaveThingsOut) {
+  std::ofstream(folder_ / "images/red.txt") << "a tomato";
+  std::ofstream(folder_ / "images/.saccadeignore") << "blue.*\n";
+  auto engine =
+      saccade::Engine::open((folder_ / "c").string(), {.encoder = starter(), .create = true, .threads = 1});
+  ASSERT_TRUE(engine) << engine.error().message;
+  EXPECT_EQ(engine->index({folder_ / "images"}, {.sidecars = false})->added, 2);
+  EXPECT_EQ(engine->image(folder_ / "images/red.bmp")->caption, "");
+  EXPECT_EQ(engine->index({folder_ / "images"}, {.ignore_files = false})->added, 1);
+  EXPECT_EQ(engine->image(folder_ / "images/red.bmp")->caption, "a tomato");
+}
+
 TEST_F(PublicApi, ManyQueriesGetTheAnswersThatEachGetsAlone) {
   const saccade::Engine engine = filled();
   const auto red = engine.image(folder_ / "images/red.bmp");

@@ -5,7 +5,8 @@
 #include <cmath>
 #include <limits>
 
-#include "saccade/core/parse_name.h"
+#include "saccade/core/enum_names.h"
+#include "saccade/core/error.h"
 #include "saccade/core/threads.h"
 #include "saccade/embeddings.h"
 #include "saccade/index/exact_search.h"

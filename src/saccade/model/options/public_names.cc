@@ -1,5 +1,6 @@
 // Names of the enums of saccade/compose.h, saccade/map_method.h and saccade/precision.h.
-#include "saccade/core/parse_name.h"
+#include "saccade/core/enum_names.h"
+#include "saccade/core/error.h"
 #include "saccade/model/composers/compose_embeddings.h"
 #include "saccade/model/explain/relevance_map.h"
 #include "saccade/model/options/precision_names.h"

@@ -1,6 +1,6 @@
 #include "saccade/match.h"
 
-#include "saccade/core/parse_name.h"
+#include "saccade/core/enum_names.h"
 #include "saccade/search/search_query.h"
 
 namespace saccade {

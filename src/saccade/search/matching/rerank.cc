@@ -8,7 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "saccade/core/parse_name.h"
+#include "saccade/core/enum_names.h"
+#include "saccade/core/error.h"
 #include "saccade/index/max_sim.h"
 #include "saccade/search/hit_pictures.h"
 #include "saccade/search/query_language.h"
