@@ -81,7 +81,7 @@ def load(
             `huggingface-cli download` do that.
         precision: "fp32" is exact. "auto" measures which of fp32, bf16 and int8 is fastest and keeps the embeddings; it is
             up to seven times as fast and takes some seconds longer to load.
-        threads: of a forward pass and of decoding; 0 uses all processors of the process.
+        threads: of a forward pass and of decoding; 0 uses all processors of the process; at most 1,024.
         device: "cpu", "cuda", or "cuda:1" for the second GPU. A GPU encodes with models of the CLIP family, in "fp32" and
             "bf16", by the library that a saccade-lab built for CUDA brings.
 
@@ -261,7 +261,7 @@ class Encoder:
                 An image is a path, the bytes of a file, an open binary file, a Pillow image, a uint8 array [height, width,
                 channels] or [height, width], or a torch tensor uint8 [channels, height, width]. Of an iterator, only one
                 batch is held at a time. EXIF orientation is applied to files and bytes; pixels are taken as they are.
-            batch_size: images in a pass of the model.
+            batch_size: images in a pass of the model, at least 1.
             errors: "raise" raises the first error; its message and `index` say which image it was. "skip" leaves such
                 images out and returns them beside the embeddings.
             progress: True shows a bar if tqdm is installed, else a line every two seconds. A function is called as
@@ -298,6 +298,11 @@ class Encoder:
         """Encode texts.
 
         A text longer than the model reads is cut; `tokens` tells which are.
+
+        Args:
+            texts: one string, or several: a list, an array or column of strings, an iterator.
+            batch_size: texts in a pass of the model.
+            progress: see `encode_images`.
 
         Returns:
             float32 [n, dim], rows of length 1; [dim] for one string.
@@ -449,6 +454,7 @@ class Encoder:
         Raises:
             Unsupported: the model has no matching head.
             InvalidInput: there are more of one than of the other.
+            NotFound, BadData, LimitExceeded: reading an image.
         """
         listed, _ = texts_of(texts)
         stream, _, total = _stream(images, False)

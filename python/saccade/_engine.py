@@ -53,7 +53,8 @@ class Explanation:
     score: float | None
     """Cosine or MaxSim of the whole query by that model; None if the second model could not read the image."""
     words: list[tuple[str, float]]
-    """Each word of the text, with the decrease of the score without it; empty without a text."""
+    """Each word of the text, at most 100, with the decrease of the score without it (below 0 if it rises); empty without a
+    text."""
     method: str
     """Method of the map: "legrad", "chefer", or "similarity" (late interaction)."""
     map: NDArray[np.float32] | None
@@ -170,18 +171,20 @@ class IndexedImage:
     id: int
     """From 1, never given to another image."""
     row: int
-    """Of `Engine.embeddings`."""
+    """Of `Engine.embeddings`; -1 in a Weaviate cluster."""
     path: str
+    """Of its file; frames of a video end in "#t=SECONDS"."""
     hash: str
-    """SHA-256 of the file, 64 hexadecimal digits."""
+    """SHA-256 of the file, 64 hexadecimal digits; empty if not known."""
     size: int
-    """Bytes."""
+    """Bytes; -1 if not known, as of an image imported without its file."""
     modified: int
-    """Nanoseconds since 1970 UTC."""
+    """Nanoseconds since 1970 UTC; -1 if not known."""
     width: int
-    """Pixels, after orientation."""
+    """Pixels, after orientation; 0 if not known."""
     height: int
     format: str
+    """"jpeg", "png", ...; empty if not known."""
     caption: str
 
 
@@ -199,7 +202,7 @@ class ImageMetadata:
     """Degrees north, WGS 84."""
     longitude: float | None
     place: str
-    """Town nearest to that position."""
+    """Town nearest to that position; only the command line finds it."""
     rating: int | None
     """1 to 5 stars; -1: rejected."""
     title: str
@@ -212,6 +215,7 @@ class EngineInfo:
     """Facts about a collection."""
 
     address: str
+    """Folder of the collection, or address in a cluster."""
     encoder: str
     """Name of its model."""
     encoder_folder: str
@@ -246,7 +250,7 @@ def open(
             collection, the new location of its model if that was moved; another model is refused.
         create: False raises NotFound if there is no collection yet.
         precision: None is the collection's own, for a new one that of the loaded encoder, or "fp32".
-        threads: 0 uses all processors.
+        threads: 0 uses all processors of the process; at most 1,024.
         exact_decode: True decodes all JPEGs of a new collection at their full size. By default those of at least five times
             the model's input are decoded at a reduced size, which is faster and changes their embeddings slightly. The
             collection remembers it for its queries.
@@ -455,7 +459,7 @@ class Engine:
             text_weight: weight of the text beside an image, 0 to 1; not with a composer.
             was: what the image shows now, for `compose="direction"`.
             like: id of an image of the collection, in place of `image`; it is itself left out of the hits.
-            k: hits wanted.
+            k: hits wanted, at least 1.
             offset: best hits to leave out; the `k` behind them are the next page.
             filter: condition on images: "width>=1000 and date>=2024" (`saccade help filters`).
             keyword_weight: weight of keyword matches (captions, file and folder names) against visual similarity, 0 to 1.
@@ -465,12 +469,12 @@ class Engine:
             order: of the hits of a page: "score", or "date" (newest first).
             chunk_long_text: read a text that is longer than the model's context in chunks.
             candidates: with late interaction, images scored by all their vectors; 0 is all.
-            exact: score all embeddings, even if the collection has an approximate index.
+            exact: score all embeddings, even if the collection has an approximate index. Not in a Weaviate cluster.
             exact_rescore: Weaviate cluster: images that it chooses and that are compared by their full embeddings, at least,
                 up to 10,000; 0 is as many as the hits need. A folder ignores it.
             rerank: a second model, which scores the best hits anew from their files and puts them first. Not with
                 `min_probability`.
-            rerank_depth: hits that it scores.
+            rerank_depth: hits that it scores, at least 1.
             rerank_by: its score: "cosine", "maxsim" (late interaction), "match" (matching head), or the strongest of these
                 that it has.
             explain: explain each hit: contribution of each word of the text, and a map of where in the image its score comes
@@ -481,7 +485,11 @@ class Engine:
         Raises:
             InvalidInput: a query without content, a broken filter, or an option out of range.
             NotFound: nothing was indexed yet, or no image has the id `like`.
+            Unsupported: what the model, its second model or the collection lacks: match probabilities, maps, a matching head.
             NotFound, BadData, Unsupported, LimitExceeded: reading the query's image.
+
+        Takes as long as encoding the query, and one pass over the embeddings that pass the filter; with `rerank` also
+        decoding and encoding `rerank_depth` images.
         """
         asked = _query(query, image, but, without, compose, text_weight, was, like)
         options: SearchOptions = {
@@ -589,13 +597,20 @@ class Engine:
         return Encoder._of(self._core.encoder(), self._opened_with[4])
 
     def image(self, image: int | str | os.PathLike[str]) -> IndexedImage:
-        """Look an image up by its id or path. Raises NotFound."""
+        """Look an image up by its id, or by the path of its file (absolute, or relative to the working directory). Raises
+        NotFound."""
         if isinstance(image, (str, os.PathLike)):
             return IndexedImage(**self._core.image_by_path(path_of(image, "image")))
         return IndexedImage(**self._core.image_by_id(id_of(image)))
 
     def images(self, filter: str = "") -> list[IndexedImage]:
-        """List the images that pass the filter, by id; all without one."""
+        """List the images that pass the filter, by id; all without one.
+
+        Raises:
+            InvalidInput: a broken filter.
+            NotFound: nothing was indexed yet.
+            Unsupported: a filter in a Weaviate cluster.
+        """
         return [IndexedImage(**image) for image in self._core.images(string(filter, "filter"))]
 
     @property
@@ -614,11 +629,13 @@ class Engine:
         return self._core.embeddings()[1]
 
     def allowed(self, filter: str = "") -> NDArray[np.bool_]:
-        """Tell which rows of `embeddings` have an image that passes the filter: boolean [rows], for `saccade.search`."""
+        """Tell which rows of `embeddings` have an image that passes the filter: boolean [rows], for
+        `saccade.search`. Raises InvalidInput for a broken filter, Unsupported in a Weaviate cluster."""
         return self._core.allowed(string(filter, "filter")).view(np.bool_)
 
     def vectors(self, id: int) -> NDArray[np.float32]:
-        """Vectors of an image with late interaction, float32 [n, dim]. Raises Unsupported without late interaction."""
+        """Vectors of an image with late interaction, float32 [n, dim], each of length 1 up to their stored precision. Raises
+        Unsupported without late interaction, NotFound for an unknown id."""
         return self._core.vectors(id_of(id))
 
     def metadata(self, id: int) -> ImageMetadata:
@@ -641,7 +658,8 @@ class Engine:
         return Calibration._of(self._core.calibration(string(kind, "kind")))
 
     def remove(self, ids: int | Iterable[int]) -> None:
-        """Remove images by id. Their files stay. Raises NotFound, with nothing removed, if an id is unknown."""
+        """Remove images by id. Their files stay. Raises NotFound, with nothing removed, if an id is unknown;
+        Cancelled while another process writes."""
         given = [ids] if isinstance(ids, (int, np.integer)) else several(ids, "ids", "an id or several")
         listed = [id_of(id) for id in given]
         with self._writing:

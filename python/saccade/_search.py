@@ -33,7 +33,7 @@ def search(
         metric: "inner_product" is the cosine if all rows have length 1. "cosine" takes rows of any length and copies
             both matrices.
         allowed: boolean [n]; rows with False are left out.
-        threads: 0 uses all processors of the process.
+        threads: 0 uses all processors of the process; at most 1,024.
 
     Returns:
         `(indices, scores)`: int64 and float32, both [m, k], best first; [k] for one query. Equal scores are ordered by

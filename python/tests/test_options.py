@@ -1,6 +1,7 @@
 """Options: their defaults, names and types in Python are those of the library and of its headers."""
 
 import inspect
+import json
 import re
 import subprocess
 import sys
@@ -89,6 +90,23 @@ def test_the_library_lists_the_same_names(photos, pictures, starter, model):
         assert set(listed.split(", ")) == set(get_args(getattr(saccade, name))), str(raised.value)
     for method in get_args(saccade.Compose):
         assert len(photos.search(image=red, but="green", compose=method)) == 4
+
+
+def test_names_and_defaults_over_http():
+    document = json.loads((HEADERS / "serve" / "formats" / "openapi.json").read_text())
+    fields_of_search = document["components"]["schemas"]["Search"]["properties"]
+    library = _core.search_defaults()
+    assert library.keys() <= fields_of_search.keys()
+    for name, value in library.items():
+        assert fields_of_search[name].get("default", value) == value, name
+    for name, kind in {
+        "order": saccade.Order,
+        "rerank_by": saccade.RerankMethod,
+        "explain_by": saccade.MapMethod,
+    }.items():
+        assert set(fields_of_search[name]["enum"]) == set(get_args(kind))
+    # A server names no folders: "composer" is the collection's own.
+    assert set(fields_of_search["compose"]["enum"]) == {*get_args(saccade.Compose), "composer"}
 
 
 def test_options_of_many_calls_can_be_kept(photos):

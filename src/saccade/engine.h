@@ -96,7 +96,8 @@ struct SearchOptions {
   Order order = Order::kScore;                 // order of the hits of a page
   bool chunk_long_text = false;  // read a text that is longer than the model's context in chunks
   int64_t candidates = 1000;     // with late interaction: images scored by all their vectors; 0: all
-  bool exact = false;            // score all embeddings, even if the collection has an approximate index
+  // Score all embeddings, even if the collection has an approximate index. kUnsupported in a Weaviate cluster.
+  bool exact = false;
   // Weaviate cluster: images that it chooses and that are compared by their full embeddings, at least, up to 10,000. 0: as many
   // as the hits need. A folder ignores it.
   int64_t exact_rescore = 0;
@@ -155,7 +156,9 @@ class Engine {
                const std::function<void(const IndexReport&)>& on_change);
 
   // Finds the images closest to the query. kUsage for a query without content, a broken filter or an option out of
-  // range; the errors of decoding the query's images and of opening its composer. Cost: encoding the query, and one pass
+  // range; kNotFound before the first index() and for an unknown id of Query::like; kUnsupported for what the model, its
+  // second model or the collection lacks (match probabilities, maps, a matching head); kCancelled after a stop request; the
+  // errors of loading the model, of decoding the query's images and of opening its composer. Cost: encoding the query, and one pass
   // over the embeddings that pass the filter (16 ms for a million of 512 values on two cores); with `rerank` also decoding
   // and encoding `rerank_depth` images.
   [[nodiscard]] Result<Answer> search(const Query& query, const SearchOptions& options = {}) const;
@@ -177,22 +180,25 @@ class Engine {
 
   // Returns facts about the collection as searches see it now. Cost: counts kept in memory.
   [[nodiscard]] EngineInfo info() const;
-  // The encoder. Loads it if need be.
+  // The encoder, which shares its weights with this engine. The first call loads it if no other has; the errors of
+  // Encoder::load.
   [[nodiscard]] Result<Encoder> encoder() const;
-  // Looks an image up by its id or path. kNotFound if there is none.
+  // Looks an image up by its id. kNotFound if there is none, and before the first index(). Cost: one indexed look-up.
   [[nodiscard]] Result<IndexedImage> image(int64_t id) const;
-  // As above, by the path of its file.
+  // As above, by the path of its file: absolute, or relative to the working directory.
   [[nodiscard]] Result<IndexedImage> image(const std::filesystem::path& path) const;
-  // Lists the images that pass the filter, by id; all without one.
+  // Lists the images that pass the filter, by id; all without one. kUsage for a broken filter, kUnsupported for one in a
+  // Weaviate cluster, kNotFound before the first index(). Cost: one scan of the catalog.
   [[nodiscard]] Result<std::vector<IndexedImage>> images(std::string_view filter = {}) const;
 
   // The collection as searches see it now, for its embeddings, metadata and calibration. kNotFound before the first
   // index() creates it.
   [[nodiscard]] Result<Collection> collection() const;
 
-  // Removes images by id. Their files stay. kNotFound, with nothing removed, if an id is unknown.
+  // Removes images by id. Their files stay. kNotFound, with nothing removed, if an id is unknown; kCancelled while another
+  // process writes.
   Status remove(std::span<const int64_t> ids);
-  // Takes up what other processes have written.
+  // Takes up what other processes have written. kNotFound without a collection.
   Status refresh();
 
  private:
