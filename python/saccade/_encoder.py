@@ -107,6 +107,7 @@ class Encoder:
 
     _core: _core.Encoder
     _threads: int
+    _info: dict[str, Any]
 
     def __init__(self) -> None:
         raise TypeError("saccade.load() makes encoders")

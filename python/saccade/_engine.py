@@ -316,6 +316,8 @@ class Engine:
     """
 
     _core: _core.Engine
+    _opened_with: tuple[Any, ...]
+    _writing: _OneWriter
 
     def __init__(self) -> None:
         raise TypeError("saccade.open() makes engines")

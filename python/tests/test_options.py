@@ -81,13 +81,15 @@ def test_the_library_lists_the_same_names(photos, pictures, starter, model):
         "Order": lambda: photos.search("a", order="?"),
         "Precision": lambda: saccade.load(starter, precision="?"),
         "QueryKind": lambda: photos.calibration("?"),
+        "Ties": lambda: saccade.metrics.retrieval(rows, rows, ties="?"),
         "RerankMethod": lambda: photos.search("a", rerank=model, rerank_by="?"),
     }
     for name, call in wrong.items():
         with pytest.raises(saccade.InvalidInput) as raised:
             call()
         listed = str(raised.value).partition(", expected one of ")[2]
-        assert set(listed.split(", ")) == set(get_args(getattr(saccade, name))), str(raised.value)
+        names = get_args(getattr(saccade, name, None) or getattr(saccade.metrics, name))
+        assert set(listed.split(", ")) == set(names), str(raised.value)
     for method in get_args(saccade.Compose):
         assert len(photos.search(image=red, but="green", compose=method)) == 4
 
