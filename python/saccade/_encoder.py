@@ -152,8 +152,8 @@ class Encoder:
         return self._info["fingerprint"]
 
     @property
-    def precision(self) -> str:
-        """Number format of its products: "fp32", "bf16" or "int8"."""
+    def precision(self) -> Precision:
+        """Number format of its products: "fp32", "bf16" or "int8"; never "auto"."""
         return self._info["precision"]
 
     @property

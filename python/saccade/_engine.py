@@ -222,7 +222,8 @@ class EngineInfo:
     """Folder of the model when the collection was created."""
     fingerprint: str
     """SHA-256 of the model."""
-    precision: str
+    precision: Precision
+    """Number format of the model when images were indexed."""
     images: int
     dim: int
     late_interaction: bool
@@ -373,7 +374,7 @@ class Engine:
             ignore_files: obey files named .saccadeignore.
             sidecars: read captions from .txt files beside images.
             metadata: store embedded metadata (EXIF, XMP, IPTC).
-            video_seconds: largest time between two indexed frames of a video, above 0. The first frame of each scene always
+            video_seconds: largest time between two indexed frames of a video, 0 or more. The first frame of each scene always
                 is one. Videos are read if ffmpeg and ffprobe are installed.
             video_frames: most frames of a video, up to 1,000; 0 skips videos.
             batch_size: images in a pass of the model.

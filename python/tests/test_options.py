@@ -185,7 +185,7 @@ def test_wrong_options_of_index(photos, pictures):
         dict(prune="no"),
         dict(batch_size="8"),
         dict(batch_size=10**12),
-        dict(video_seconds=0),
+        dict(video_seconds=-1),
         dict(video_frames=1001),
         dict(sidecars="no"),
         dict(exclude=5),

@@ -88,8 +88,8 @@ class Calibration {
  public:
   // Learns from queries with known right rows. rows: [n, dim], each of length 1. Too little data is no error: the result
   // then gives no probabilities, and reason() says why. It takes 65 rows, and 60 texts or 200 images with right rows.
-  // kMismatch for widths or lists that do not fit; kUsage for no queries, or a row number out of range. Cost: two passes
-  // over the rows for each batch of queries.
+  // kMismatch for widths or lists that do not fit; kUsage for no queries, or a row or number of threads out of range;
+  // kCancelled after a stop request. Cost: two passes over the rows for each batch of queries.
   static Result<Calibration> learn(MatrixView<const float> rows, const KnownQueries& queries,
                                    const CalibrationOptions& options = {});
   // Learns from captions, one a row (empty if the row has none): words and parts of captions become text queries, and the

@@ -60,7 +60,7 @@ struct IndexOptions {
   bool ignore_files = true;  // obey files named .saccadeignore
   bool sidecars = true;      // read captions from .txt files beside images
   bool metadata = true;      // store embedded metadata (EXIF, XMP, IPTC)
-  // Largest time between two indexed frames of a video, in seconds, above 0. The first frame of each scene always is one.
+  // Largest time between two indexed frames of a video, in seconds, 0 or more. The first frame of each scene always is one.
   double video_seconds = 10;
   int64_t video_frames = 100;         // most frames of a video, up to 1,000; 0: skip videos
   int batch_size = 32;                // images a pass of the model

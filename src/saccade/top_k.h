@@ -41,8 +41,9 @@ struct TopK {
 
 // Finds the k rows with the highest score for each query. queries: [m, dim], rows: [n, dim]. Equal scores are
 // ordered by row number, lower first; rows whose score is NaN are never returned. Results are bit-identical
-// for any number of threads, and for a query alone or in a batch. kUsage for k < 1 and for more than 2^48 results of all
-// queries, kMismatch for widths or a filter that do not fit.
+// for any number of threads, and for a query alone or in a batch. kUsage for k < 1, for more than 2^48 results of all
+// queries and for a number of threads out of range; kMismatch for widths or a filter that do not fit; kCancelled after a
+// stop request.
 // Cost: for a few queries one read of all rows at the speed of memory; for many n x m x dim multiply-adds. kCosine
 // copies both matrices. Thread-safe.
 Result<TopK> top_k(MatrixView<const float> queries, MatrixView<const float> rows, int64_t k,

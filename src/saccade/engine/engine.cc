@@ -93,8 +93,8 @@ Result<Answer> answer_of(const SearchAnswer& found, const CollectionReader& coll
 
 Status check_options(const IndexOptions& options) {
   SACCADE_TRY(check_batch_size(options.batch_size));
-  if (!(options.video_seconds > 0)) {
-    return fail(ErrorCode::kUsage, "video_seconds is {}, expected a number above 0", options.video_seconds);
+  if (!(options.video_seconds >= 0) || std::isinf(options.video_seconds)) {
+    return fail(ErrorCode::kUsage, "video_seconds is {}, expected 0 or more", options.video_seconds);
   }
   if (options.video_frames < 0 || options.video_frames > 1000) {
     return fail(ErrorCode::kUsage, "video_frames is {}, expected 0 to 1000", options.video_frames);
