@@ -55,8 +55,8 @@ def string(value: Any, what: str, *, surrogates: bool = False) -> str:
 
 
 def several(values: Any, what: str, expected: str) -> Iterable[Any]:
-    """Return the values if they are a list or another iterable of one axis. The rows of a table are not meant by it: pandas
-    iterates over the names of its columns."""
+    """Return the values if they are a list or another iterable of one axis. Tables are refused: pandas iterates over the names
+    of their columns."""
     axes = getattr(values, "ndim", 1)
     if isinstance(values, (bytes, bytearray)) or not isinstance(values, Iterable) or axes != 1:
         kind = type(values).__name__ + (f" of {axes} axes" if axes != 1 else "")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from ._checks import flag, number, path_of, several, string, whole
@@ -91,8 +91,8 @@ def _captions(captions: Any, what: str) -> dict[bytes, str]:
     return {path_of(path, what): string(caption, f"{what}: that of {path}") for path, caption in pairs}
 
 
-# How values of each option are checked. None is passed on where an option's type has it.
-_CHECKS = {
+# Check of each option's value. Options that may be None are then left to the library's default, which is none.
+_CHECKS: dict[str, Callable[[Any, str], Any]] = {
     "k": whole,
     "offset": whole,
     "filter": string,
