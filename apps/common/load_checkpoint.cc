@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "saccade/collection/starter_warning.h"
+#include "saccade/core/threads.h"
 #include "saccade/model/device/device_name.h"
 #include "saccade/model/options/precision_choice.h"
 #include "saccade/model/options/precision_names.h"
@@ -45,7 +46,8 @@ void add_encoder_options(CLI::App& command, EncoderChoice& choice, std::string_v
 }
 
 void add_threads_option(CLI::App& command, int& threads) {
-  add_number(command, "--threads", threads, whole_number(0, 1024), "number of threads; 0: one per processor");
+  add_number(command, "--threads", threads, whole_number(0, kMostThreads),
+             "number of threads; 0: one per processor");
 }
 
 void add_device_option(CLI::App& command, EncoderChoice& choice) {

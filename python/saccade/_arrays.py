@@ -46,10 +46,10 @@ def float_rows(values: Any, what: str) -> tuple[np.ndarray, bool]:
 
 
 def mask_of(allowed: Any | None) -> np.ndarray | None:
-    """Return one byte for each row, or None."""
+    """Return one byte for each row, or None. Lists and columns of tables are copied."""
     if allowed is None:
         return None
-    mask = as_numpy(allowed, "allowed")
+    mask = as_numpy(allowed, "allowed") if hasattr(allowed, "__dlpack__") else np.asarray(allowed)
     if mask.ndim != 1 or mask.dtype not in (np.bool_, np.uint8):
         raise InvalidInput(f"allowed: {mask.dtype} {mask.shape}, expected one boolean for each row")
     return np.ascontiguousarray(mask).view(np.uint8)

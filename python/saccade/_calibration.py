@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from . import _core
 from ._arrays import float_rows, mask_of
-from ._encoder import Encoder, texts_of
+from ._checks import number, several, string, texts_of, whole
+from ._encoder import Encoder
 from ._errors import InvalidInput
+from ._options import QueryKind
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,7 @@ class Calibration:
         *,
         texts: Iterable[str] | None = None,
         own_rows: Iterable[int] = (),
-        kind: Literal["text", "image"] = "text",
+        kind: QueryKind = "text",
         logit_scale: float = 100,
         allowed: Any | None = None,
         threads: int = 0,
@@ -84,12 +86,22 @@ class Calibration:
         texts or 200 images with right rows.
         """
         checked_rows, asked = float_rows(rows, "rows")[0], float_rows(queries, "queries")[0]
-        known = [[int(row) for row in answers] for answers in right]
+        known = [[whole(row, "right") for row in several(answers, "right", "a list of rows")] for answers in right]
         listed = [] if texts is None else texts_of(texts)[0]
-        own = [int(row) for row in own_rows]
+        own = [whole(row, "own_rows") for row in own_rows]
         mask = mask_of(allowed)
         return cls._of(
-            _core.learn(checked_rows, asked, known, listed, own, kind, float(logit_scale), mask, int(threads))
+            _core.learn(
+                checked_rows,
+                asked,
+                known,
+                listed,
+                own,
+                string(kind, "kind"),
+                number(logit_scale, "logit_scale"),
+                mask,
+                whole(threads, "threads", bits=32),
+            )
         )
 
     @classmethod
@@ -99,7 +111,11 @@ class Calibration:
         """Learn for text queries from captions, one for each row (empty if it has none). `encoder` must be the rows' own."""
         checked = float_rows(rows, "rows")[0]
         listed = texts_of(captions, "captions")[0]
-        return cls._of(_core.learn_from_captions(encoder._core, checked, listed, mask_of(allowed), int(threads)))
+        return cls._of(
+            _core.learn_from_captions(
+                encoder._core, checked, listed, mask_of(allowed), whole(threads, "threads", bits=32)
+            )
+        )
 
     @property
     def gives_probabilities(self) -> bool:
@@ -131,6 +147,6 @@ class Calibration:
             raise InvalidInput(f"query: shape {asked.shape}, expected [dim]")
         checked = float_rows(rows, "rows")[0]
         hits, answered, p_value = self._core.top_k(
-            asked, checked, int(k), texts_of(text)[0][0], mask_of(allowed), int(threads)
+            asked, checked, whole(k, "k"), string(text, "text"), mask_of(allowed), whole(threads, "threads", bits=32)
         )
         return CalibratedAnswer([CalibratedHit(*hit) for hit in hits], answered, p_value)

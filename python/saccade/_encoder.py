@@ -12,13 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _core
-from ._arrays import float_rows
+from ._arrays import as_numpy, float_rows
+from ._checks import several, string, texts_of, whole
 from ._errors import Error, InvalidInput, error_of
 from ._images import ImageLike, Stream, image_of, is_one_image
 from ._multi import MultiEmbeddings
+from ._options import Precision
 from ._progress import Progress, ProgressFunction
-
-PrecisionName = Literal["fp32", "bf16", "int8", "auto"]
 
 
 @dataclass(frozen=True)
@@ -66,22 +66,10 @@ class TokenUse(NamedTuple):
     """Cut off behind them, because the text is longer than the model reads."""
 
 
-def texts_of(texts: str | Iterable[str], what: str = "texts") -> tuple[list[str], bool]:
-    """Return texts as a list of valid Unicode, and whether one text was given."""
-    single = isinstance(texts, str)
-    listed = [texts] if single else list(texts)
-    for index, text in enumerate(listed):
-        if not isinstance(text, str):
-            raise InvalidInput(f"{what}: text {index} is a {type(text).__name__}, expected a string", index=index)
-        if not text.isascii() and re.search("[\ud800-\udfff]", text):
-            listed[index] = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return listed, single
-
-
 def load(
     checkpoint: str | os.PathLike[str] = "starter",
     *,
-    precision: PrecisionName = "fp32",
+    precision: Precision = "fp32",
     threads: int = 0,
     device: str = "cpu",
 ) -> Encoder:
@@ -93,7 +81,7 @@ def load(
             `huggingface-cli download` do that.
         precision: "fp32" is exact. "auto" measures which of fp32, bf16 and int8 is fastest and keeps the embeddings; it is
             up to seven times as fast and takes some seconds longer to load.
-        threads: of a forward pass and of decoding; 0 uses all processors of the process.
+        threads: of a forward pass and of decoding; 0 uses all processors of the process; at most 1,024.
         device: "cpu", "cuda", or "cuda:1" for the second GPU. A GPU encodes with models of the CLIP family, in "fp32" and
             "bf16", by the library that a saccade-lab built for CUDA brings.
 
@@ -102,7 +90,11 @@ def load(
         BadData, Unsupported, Mismatch: the checkpoint's files; the message names file, tensor or field.
         Unsupported: there is no such device, or the model does not run on it.
     """
-    return Encoder._of(_core.load(os.fsencode(checkpoint), precision, int(threads), device), int(threads))
+    if not isinstance(checkpoint, (str, os.PathLike)):
+        raise InvalidInput(f"checkpoint is a {type(checkpoint).__name__}, expected a name or a path")
+    threads = whole(threads, "threads", bits=32)
+    core = _core.load(os.fsencode(checkpoint), string(precision, "precision"), threads, string(device, "device"))
+    return Encoder._of(core, threads)
 
 
 class Encoder:
@@ -115,6 +107,7 @@ class Encoder:
 
     _core: _core.Encoder
     _threads: int
+    _info: dict[str, Any]
 
     def __init__(self) -> None:
         raise TypeError("saccade.load() makes encoders")
@@ -128,7 +121,7 @@ class Encoder:
         return encoder
 
     def __reduce__(self) -> Any:
-        return (_load_again, (self.folder, self.precision, self._threads, self.device))
+        return (_load_again, (os.path.abspath(self.folder), self.precision, self._threads, self.device))
 
     def __repr__(self) -> str:
         return f"Encoder({self.name!r}, dim={self.dim}, precision={self.precision!r})"
@@ -159,8 +152,8 @@ class Encoder:
         return self._info["fingerprint"]
 
     @property
-    def precision(self) -> str:
-        """Number format of its products: "fp32", "bf16" or "int8"."""
+    def precision(self) -> Precision:
+        """Number format of its products: "fp32", "bf16" or "int8"; never "auto"."""
         return self._info["precision"]
 
     @property
@@ -269,7 +262,7 @@ class Encoder:
                 An image is a path, the bytes of a file, an open binary file, a Pillow image, a uint8 array [height, width,
                 channels] or [height, width], or a torch tensor uint8 [channels, height, width]. Of an iterator, only one
                 batch is held at a time. EXIF orientation is applied to files and bytes; pixels are taken as they are.
-            batch_size: images in a pass of the model.
+            batch_size: images in a pass of the model, at least 1.
             errors: "raise" raises the first error; its message and `index` say which image it was. "skip" leaves such
                 images out and returns them beside the embeddings.
             progress: True shows a bar if tqdm is installed, else a line every two seconds. A function is called as
@@ -291,7 +284,7 @@ class Encoder:
         stream, single, total = _stream(images, errors == "skip")
         with Progress(progress, total) as function:
             try:
-                rows, found = self._core.encode_images(iter(stream), int(batch_size), errors == "skip", function)
+                rows, found = self._core.encode_images(iter(stream), _batch(batch_size), errors == "skip", function)
             except Error as error:
                 _set_index(error)
                 raise
@@ -307,6 +300,11 @@ class Encoder:
 
         A text longer than the model reads is cut; `tokens` tells which are.
 
+        Args:
+            texts: one string, or several: a list, an array or column of strings, an iterator.
+            batch_size: texts in a pass of the model.
+            progress: see `encode_images`.
+
         Returns:
             float32 [n, dim], rows of length 1; [dim] for one string.
 
@@ -315,7 +313,7 @@ class Encoder:
         """
         listed, single = texts_of(texts)
         with Progress(progress, len(listed)) as function:
-            rows = self._core.encode_texts(listed, int(batch_size), function)
+            rows = self._core.encode_texts(listed, _batch(batch_size), function)
         return rows[0] if single else rows
 
     def encode_pixels(
@@ -330,8 +328,6 @@ class Encoder:
         Returns:
             float32 [n, dim]; [dim] for pixels [3, height, width].
         """
-        from ._arrays import as_numpy
-
         array = as_numpy(pixels, "pixels")
         single = array.ndim == 3
         if single:
@@ -339,9 +335,9 @@ class Encoder:
         if array.ndim != 4 or array.shape[1:] != (3, *self.image_size):
             height, width = self.image_size
             raise InvalidInput(f"pixels: shape {array.shape}, the model reads [n, 3, {height}, {width}]")
-        rows, _ = float_rows(np.ascontiguousarray(array).reshape(len(array), -1), "pixels")
+        rows, _ = float_rows(np.ascontiguousarray(array).reshape(len(array), np.prod(array.shape[1:])), "pixels")
         with Progress(progress, len(rows)) as function:
-            encoded = self._core.encode_pixels(rows, int(batch_size), function)
+            encoded = self._core.encode_pixels(rows, _batch(batch_size), function)
         return encoded[0] if single else encoded
 
     def preprocess(self, images: ImageLike | Iterable[ImageLike]) -> NDArray[np.float32]:
@@ -359,7 +355,7 @@ class Encoder:
         stream, _, total = _stream(images, False)
         with Progress(progress, total) as function:
             try:
-                rows, begin = self._core.encode_images_multi(iter(stream), int(batch_size), function)
+                rows, begin = self._core.encode_images_multi(iter(stream), _batch(batch_size), function)
             except Error as error:
                 _set_index(error)
                 raise
@@ -371,7 +367,7 @@ class Encoder:
         """Encode texts as several vectors each. Raises Unsupported without late interaction."""
         listed, _ = texts_of(texts)
         with Progress(progress, len(listed)) as function:
-            return MultiEmbeddings(*self._core.encode_texts_multi(listed, int(batch_size), function))
+            return MultiEmbeddings(*self._core.encode_texts_multi(listed, _batch(batch_size), function))
 
     def tokens(self, texts: str | Iterable[str]) -> TokenUse:
         """Count the tokens of each text that the model reads, and those that it drops."""
@@ -394,9 +390,12 @@ class Encoder:
             InvalidInput: no ids, or more than `context`.
             Mismatch: an id is not of the model's vocabulary.
         """
-        listed = [[int(id) for id in text] for text in ids]
+        listed = []
+        for index, one in enumerate(ids):
+            what = f"ids: text {index}"
+            listed.append([whole(id, what, bits=32) for id in several(one, what, "a list of token ids")])
         with Progress(progress, len(listed)) as function:
-            return self._core.encode_tokens(listed, int(batch_size), function)
+            return self._core.encode_tokens(listed, _batch(batch_size), function)
 
     def encode(
         self, inputs: Any, *, batch_size: int = 32, progress: bool | ProgressFunction = False
@@ -411,7 +410,9 @@ class Encoder:
             return self.encode_texts(inputs, batch_size=batch_size, progress=progress)
         if is_one_image(inputs):
             return self.encode_images(inputs, batch_size=batch_size, progress=progress)
-        listed = list(inputs)
+        if getattr(inputs, "ndim", 1) == 4:
+            return self.encode_images(inputs, batch_size=batch_size, progress=progress)
+        listed = list(several(inputs, "inputs", "texts, images, or a list of them"))
         of_text = np.array([isinstance(value, str) for value in listed], bool)
         rows = np.empty((len(listed), self.dim), np.float32)
         if of_text.any():
@@ -428,8 +429,10 @@ class Encoder:
         `max_tokens` is the model's own limit by default.
         """
         listed, single = texts_of(texts)
-        if max_tokens is not None and max_tokens < 2:
-            raise InvalidInput(f"max_tokens is {max_tokens}, expected 2 or more")
+        if max_tokens is not None:
+            max_tokens = whole(max_tokens, "max_tokens")
+            if max_tokens < 2:
+                raise InvalidInput(f"max_tokens is {max_tokens}, expected 2 or more")
         ids = self._core.tokenize(listed, max_tokens)
         return ids[0] if single else ids
 
@@ -452,11 +455,12 @@ class Encoder:
         Raises:
             Unsupported: the model has no matching head.
             InvalidInput: there are more of one than of the other.
+            NotFound, BadData, LimitExceeded: reading an image.
         """
         listed, _ = texts_of(texts)
         stream, _, total = _stream(images, False)
         with Progress(progress, total) as function:
-            return self._core.score_pairs(iter(stream), listed, int(batch_size), function)
+            return self._core.score_pairs(iter(stream), listed, _batch(batch_size), function)
 
     def relevance_map(self, image: ImageLike, text: str) -> NDArray[np.float32]:
         """Map where in the image its score for the text comes from, by LeGrad (arXiv 2404.03214).
@@ -467,7 +471,7 @@ class Encoder:
         Raises:
             Unsupported: the model's image tower is no transformer.
         """
-        return self._core.relevance_map(image_of(image), texts_of(text)[0][0])
+        return self._core.relevance_map(image_of(image), string(text, "text"))
 
     @property
     def effective_lengths(self) -> list[EffectiveLength]:
@@ -488,7 +492,7 @@ class Encoder:
         return float(scores[0]) if single else scores
 
 
-def _load_again(folder: str, precision: PrecisionName, threads: int, device: str = "cpu") -> Encoder:
+def _load_again(folder: str, precision: Precision, threads: int, device: str = "cpu") -> Encoder:
     return load(folder, precision=precision, threads=threads, device=device)
 
 
@@ -496,10 +500,14 @@ def _stream(images: Any, skip: bool) -> tuple[Stream, bool, int]:
     """The inputs, whether they are one image, and their number (0: not known)."""
     if is_one_image(images):
         return Stream([images], skip), True, 1
-    if not isinstance(images, Iterable):
+    if not isinstance(images, Iterable) or getattr(images, "ndim", 4) == 2:
         raise InvalidInput(f"images: a {type(images).__name__}, expected an image or several")
     total = len(images) if isinstance(images, (Sequence, np.ndarray)) or hasattr(images, "__len__") else 0
     return Stream(images, skip), False, total
+
+
+def _batch(size: Any) -> int:
+    return whole(size, "batch_size", bits=32)
 
 
 def _indexed(found: tuple[str, str], index: int) -> Error:

@@ -6,18 +6,31 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, overload
+from typing import Any, Literal, Unpack, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from . import _core
 from ._calibration import Calibration
-from ._encoder import Encoder, PrecisionName, TokenUse
-from ._errors import Error, InvalidInput, error_of
+from ._checks import flag, path_of, several, string, whole
+from ._encoder import Encoder, TokenUse
+from ._errors import Cancelled, Error, InvalidInput, error_of
 from ._images import ImageLike
+from ._options import (
+    Compose,
+    IndexOptions,
+    MapMethod,
+    Match,
+    Order,
+    Precision,
+    QueryKind,
+    RerankMethod,
+    SearchOptions,
+    checked,
+)
 from ._progress import Progress, ProgressFunction
-from ._query import ComposeMethod, Query
+from ._query import Query, id_of
 
 
 @dataclass(frozen=True)
@@ -40,7 +53,8 @@ class Explanation:
     score: float | None
     """Cosine or MaxSim of the whole query by that model; None if the second model could not read the image."""
     words: list[tuple[str, float]]
-    """Each word of the text, with the decrease of the score without it; empty without a text."""
+    """Each word of the text, at most 100, with the decrease of the score without it (below 0 if it rises); empty without a
+    text."""
     method: str
     """Method of the map: "legrad", "chefer", or "similarity" (late interaction)."""
     map: NDArray[np.float32] | None
@@ -67,7 +81,7 @@ class Hit:
     """Scored by the model of `rerank`."""
     probability: float | None
     """Calibrated probability of being right, 0 to 1; None without calibration data."""
-    match: str
+    match: Match
     """"strong match", "likely", "possible", "weak match" or "unknown", by the probability."""
     by_keywords: bool
     """A caption, file or folder name matches too."""
@@ -79,9 +93,9 @@ class Hit:
     """"jpeg", "png", ..."""
     modified: int
     """Of the file, nanoseconds since 1970 UTC."""
-    near_duplicates: list[NearDuplicate]
+    near_duplicates: list[NearDuplicate] = field(hash=False)
     """Grouped under this hit, best first."""
-    explanations: list[Explanation] = field(default_factory=list)
+    explanations: list[Explanation] = field(default_factory=list, hash=False)
     """With `explain`: by the collection's model, then by that of `rerank`."""
 
 
@@ -157,18 +171,20 @@ class IndexedImage:
     id: int
     """From 1, never given to another image."""
     row: int
-    """Of `Engine.embeddings`."""
+    """Of `Engine.embeddings`; -1 in a Weaviate cluster."""
     path: str
+    """Of its file; frames of a video end in "#t=SECONDS"."""
     hash: str
-    """SHA-256 of the file, 64 hexadecimal digits."""
+    """SHA-256 of the file, 64 hexadecimal digits; empty if not known."""
     size: int
-    """Bytes."""
+    """Bytes; -1 if not known, as of an image imported without its file."""
     modified: int
-    """Nanoseconds since 1970 UTC."""
+    """Nanoseconds since 1970 UTC; -1 if not known."""
     width: int
-    """Pixels, after orientation."""
+    """Pixels, after orientation; 0 if not known."""
     height: int
     format: str
+    """"jpeg", "png", ...; empty if not known."""
     caption: str
 
 
@@ -186,7 +202,7 @@ class ImageMetadata:
     """Degrees north, WGS 84."""
     longitude: float | None
     place: str
-    """Town nearest to that position."""
+    """Town nearest to that position; only the command line finds it."""
     rating: int | None
     """1 to 5 stars; -1: rejected."""
     title: str
@@ -199,13 +215,15 @@ class EngineInfo:
     """Facts about a collection."""
 
     address: str
+    """Folder of the collection, or address in a cluster."""
     encoder: str
     """Name of its model."""
     encoder_folder: str
     """Folder of the model when the collection was created."""
     fingerprint: str
     """SHA-256 of the model."""
-    precision: str
+    precision: Precision
+    """Number format of the model when images were indexed."""
     images: int
     dim: int
     late_interaction: bool
@@ -219,7 +237,7 @@ def open(
     *,
     encoder: Encoder | str | os.PathLike[str] | None = None,
     create: bool = True,
-    precision: PrecisionName | None = None,
+    precision: Precision | None = None,
     threads: int = 0,
     exact_decode: bool = False,
     device: str | None = None,
@@ -233,7 +251,7 @@ def open(
             collection, the new location of its model if that was moved; another model is refused.
         create: False raises NotFound if there is no collection yet.
         precision: None is the collection's own, for a new one that of the loaded encoder, or "fp32".
-        threads: 0 uses all processors.
+        threads: 0 uses all processors of the process; at most 1,024.
         exact_decode: True decodes all JPEGs of a new collection at their full size. By default those of at least five times
             the model's input are decoded at a reduced size, which is faster and changes their embeddings slightly. The
             collection remembers it for its queries.
@@ -246,14 +264,46 @@ def open(
         BadData: broken files.
     """
     if isinstance(encoder, Encoder):
-        precision = precision or encoder.precision  # type: ignore[assignment]
+        precision = precision or encoder.precision
         device = device or encoder.device
         encoder = encoder.folder
-    device = device or "cpu"
-    opened = _core.open(
-        _path(address), os.fsencode(encoder or ""), bool(create), precision, int(threads), bool(exact_decode), device
+    named = path_of(address, "address")
+    model = b"" if encoder is None else path_of(encoder, "encoder")
+    options = (
+        flag(create, "create"),
+        None if precision is None else string(precision, "precision"),
+        whole(threads, "threads", bits=32),
+        flag(exact_decode, "exact_decode"),
+        string("cpu" if device is None else device, "device"),
     )
-    return Engine._of(opened, (os.fspath(address), encoder, create, precision, threads, exact_decode, device))
+    opened = _core.open(named, model, *options)
+    # For a process in another folder.
+    place = named if b"://" in named else os.path.abspath(named)
+    found = os.path.abspath(model) if os.path.isdir(model) else model
+    return Engine._of(opened, (os.fsdecode(place), os.fsdecode(found), *options))
+
+
+class _OneWriter:
+    """Lock of one thread, which a progress function or `on_change` of that thread cannot wait for."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._thread: int | None = None
+        self._process = os.getpid()
+
+    def __enter__(self) -> None:
+        if self._process != os.getpid():
+            self.__init__()  # type: ignore[misc]  # the child of a fork has no thread that would release it
+        if self._thread == threading.get_ident():
+            raise Cancelled(
+                "this thread is writing to the collection: index, watch, remove and refresh wait for its end"
+            )
+        self._lock.acquire()
+        self._thread = threading.get_ident()
+
+    def __exit__(self, *_: object) -> None:
+        self._thread = None
+        self._lock.release()
 
 
 class Engine:
@@ -261,11 +311,14 @@ class Engine:
 
     `search`, `like` and everything else that only reads may be used from several threads at once, also while `index` runs.
     A collection has one writer at a time, in all processes: another one raises Cancelled, with the process id of the first.
+    So does a progress function or `on_change` that writes; it may search.
     A search sees the collection as it was when the last `index`, `remove` or `refresh` of this object ended. Ctrl-C ends a
     call within a second. In a child process made by fork, and where a pickled one is unpickled, the collection is opened again.
     """
 
     _core: _core.Engine
+    _opened_with: tuple[Any, ...]
+    _writing: _OneWriter
 
     def __init__(self) -> None:
         raise TypeError("saccade.open() makes engines")
@@ -275,7 +328,7 @@ class Engine:
         engine = object.__new__(cls)
         engine._core = core
         engine._opened_with = opened_with
-        engine._writing = threading.Lock()
+        engine._writing = _OneWriter()
         return engine
 
     def __reduce__(self) -> Any:
@@ -295,8 +348,13 @@ class Engine:
         retry_failed: bool = False,
         follow_links: bool = False,
         hidden: bool = False,
-        exclude: Iterable[str] = (),
-        captions: Mapping[str, str] | None = None,
+        exclude: str | Iterable[str] = (),
+        captions: Mapping[str | os.PathLike[str], str] | None = None,
+        ignore_files: bool = True,
+        sidecars: bool = True,
+        metadata: bool = True,
+        video_seconds: float = 10.0,
+        video_frames: int = 100,
         batch_size: int = 32,
         max_pixels: int = 200_000_000,
         progress: bool | ProgressFunction = False,
@@ -314,42 +372,57 @@ class Engine:
             hidden: include files and folders whose names begin with a dot.
             exclude: patterns of what to leave out, as lines of a .gitignore file.
             captions: captions by image path. They win over caption files beside the images.
+            ignore_files: obey files named .saccadeignore.
+            sidecars: read captions from .txt files beside images.
+            metadata: store embedded metadata (EXIF, XMP, IPTC).
+            video_seconds: largest time between two indexed frames of a video, 0 or more. The first frame of each scene always
+                is one. Videos are read if ffmpeg and ffprobe are installed.
+            video_frames: most frames of a video, up to 1,000; 0 skips videos.
             batch_size: images in a pass of the model.
             max_pixels: largest number of an image's pixels (width x height), at least 1; a larger image is a failed file.
             progress: see `Encoder.encode_images`.
 
         Raises:
+            InvalidInput: an option out of range.
             NotFound: none of the paths exists.
             SystemFailure: the disk is full.
             Cancelled: another process is writing to the collection.
         """
-        options = _index_options(prune, retry_failed, follow_links, hidden, exclude, captions, batch_size, max_pixels)
+        options: IndexOptions = {
+            "prune": prune, "retry_failed": retry_failed, "follow_links": follow_links, "hidden": hidden,
+            "exclude": exclude, "captions": captions, "ignore_files": ignore_files, "sidecars": sidecars,
+            "metadata": metadata, "video_seconds": video_seconds, "video_frames": video_frames, "batch_size": batch_size,
+            "max_pixels": max_pixels,
+        }  # fmt: skip
+        given = checked("index", options, IndexOptions)
         with Progress(progress) as function, self._writing:
-            return IndexReport._of(self._core.index(_paths(paths), options, function))
+            return IndexReport._of(self._core.index(_paths(paths), given, function))
 
     def watch(
         self,
         paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
         on_change: Callable[[IndexReport], Any] | None = None,
-        *,
-        prune: bool = False,
-        follow_links: bool = False,
-        hidden: bool = False,
-        exclude: Iterable[str] = (),
-        captions: Mapping[str, str] | None = None,
-        batch_size: int = 32,
-        max_pixels: int = 200_000_000,
+        **options: Unpack[IndexOptions],
     ) -> None:
         """Index changes below the folders as they happen, until Ctrl-C or an exception of `on_change`, which is called
-        after each. Options as for `index`."""
-        options = _index_options(prune, False, follow_links, hidden, exclude, captions, batch_size, max_pixels)
+        after each. Options as for `index`.
+
+        Raises:
+            InvalidInput: no paths, or an option out of range.
+            NotFound: nothing was indexed yet, or none of the paths exists.
+
+        While another process writes to the collection, it waits.
+        """
+        given, folders = checked("watch", options, IndexOptions), _paths(paths)
+        if not folders:
+            raise InvalidInput("paths: none, expected folders to watch")
 
         def tell(report: dict[str, Any]) -> None:
             if on_change is not None:
                 on_change(IndexReport._of(report))
 
         with self._writing:
-            self._core.watch(_paths(paths), options, tell)
+            self._core.watch(folders, given, tell)
 
     def search(
         self,
@@ -358,7 +431,7 @@ class Engine:
         image: ImageLike | None = None,
         but: str | None = None,
         without: str | Iterable[str] = (),
-        compose: ComposeMethod | str | os.PathLike[str] | None = None,
+        compose: Compose | str | os.PathLike[str] | None = None,
         text_weight: float | None = None,
         was: str | None = None,
         like: int | None = None,
@@ -369,16 +442,16 @@ class Engine:
         min_probability: float | None = None,
         group_duplicates: bool = True,
         group_above: float = 0.999,
-        order: Literal["score", "date"] = "score",
+        order: Order = "score",
         chunk_long_text: bool = False,
         candidates: int = 1000,
         exact: bool = False,
         exact_rescore: int = 0,
         rerank: Encoder | None = None,
         rerank_depth: int = 100,
-        rerank_by: Literal["strongest", "cosine", "maxsim", "match"] = "strongest",
+        rerank_by: RerankMethod = "strongest",
         explain: bool = False,
-        explain_by: Literal["legrad", "chefer"] | None = None,
+        explain_by: MapMethod | None = None,
     ) -> Answer:
         """Find the images closest to a query.
 
@@ -402,12 +475,12 @@ class Engine:
             order: of the hits of a page: "score", or "date" (newest first).
             chunk_long_text: read a text that is longer than the model's context in chunks.
             candidates: with late interaction, images scored by all their vectors; 0 is all.
-            exact: score all embeddings, even if the collection has an approximate index.
+            exact: score all embeddings, even if the collection has an approximate index. Not in a Weaviate cluster.
             exact_rescore: Weaviate cluster: images that it chooses and that are compared by their full embeddings, at least,
                 up to 10,000; 0 is as many as the hits need. A folder ignores it.
             rerank: a second model, which scores the best hits anew from their files and puts them first. Not with
                 `min_probability`.
-            rerank_depth: hits that it scores.
+            rerank_depth: hits that it scores, at least 1.
             rerank_by: its score: "cosine", "maxsim" (late interaction), "match" (matching head), or the strongest of these
                 that it has.
             explain: explain each hit: contribution of each word of the text, and a map of where in the image its score comes
@@ -418,16 +491,22 @@ class Engine:
         Raises:
             InvalidInput: a query without content, a broken filter, or an option out of range.
             NotFound: nothing was indexed yet, or no image has the id `like`.
+            Unsupported: what the model, its second model or the collection lacks: match probabilities, maps, a matching head.
             NotFound, BadData, Unsupported, LimitExceeded: reading the query's image.
+
+        Takes as long as encoding the query, and one pass over the embeddings that pass the filter; with `rerank` also
+        decoding and encoding `rerank_depth` images.
         """
         asked = _query(query, image, but, without, compose, text_weight, was, like)
-        options = _search_options(
-            k=k, offset=offset, filter=filter, keyword_weight=keyword_weight, min_probability=min_probability,
-            group_duplicates=group_duplicates, group_above=group_above, order=order, chunk_long_text=chunk_long_text,
-            candidates=candidates, exact=exact, exact_rescore=exact_rescore, rerank=rerank, rerank_depth=rerank_depth,
-            rerank_by=rerank_by, explain=explain, explain_by=explain_by,
-        )  # fmt: skip
-        [(found, error)] = self._core.search_all([(asked, asked._images())], None, *options)
+        options: SearchOptions = {
+            "k": k, "offset": offset, "filter": filter, "keyword_weight": keyword_weight,
+            "min_probability": min_probability, "group_duplicates": group_duplicates, "group_above": group_above,
+            "order": order, "chunk_long_text": chunk_long_text, "candidates": candidates, "exact": exact,
+            "exact_rescore": exact_rescore, "rerank": rerank, "rerank_depth": rerank_depth, "rerank_by": rerank_by,
+            "explain": explain, "explain_by": explain_by,
+        }  # fmt: skip
+        given = checked("search", options, SearchOptions)
+        [(found, error)] = self._core.search_all([(asked, asked._images())], None, given)
         if error is not None:
             raise error_of(error)
         return Answer._of(found)
@@ -439,7 +518,7 @@ class Engine:
         *,
         errors: Literal["raise"] = "raise",
         progress: bool | ProgressFunction = False,
-        **options: Any,
+        **options: Unpack[SearchOptions],
     ) -> list[Answer]: ...
     @overload
     def search_all(
@@ -448,7 +527,7 @@ class Engine:
         *,
         errors: Literal["return"],
         progress: bool | ProgressFunction = False,
-        **options: Any,
+        **options: Unpack[SearchOptions],
     ) -> list[Answer | Error]: ...
     def search_all(self, queries, *, errors="raise", progress=False, **options):
         """Answer many queries in one call, faster than one by one.
@@ -475,10 +554,10 @@ class Engine:
             raise InvalidInput(f'errors is {errors!r}, expected "raise" or "return"')
         if isinstance(queries, (str, Query)):
             raise InvalidInput(f"queries: one {type(queries).__name__}, expected a list of them")
-        chosen = _search_options(**options)
+        given = checked("search_all", options, SearchOptions)
         asked: list[tuple[Query, Any]] = []
         failed: dict[int, Error] = {}
-        for index, query in enumerate(queries):
+        for index, query in enumerate(several(queries, "queries", "texts and queries")):
             try:
                 one = _query(query, None, None, (), None, None, None, None)
                 asked.append((one, one._images()))
@@ -488,7 +567,7 @@ class Engine:
                     raise
                 failed[index] = error
         with Progress(progress, len(asked)) as function:
-            found = iter(self._core.search_all(asked, function, *chosen))
+            found = iter(self._core.search_all(asked, function, given))
         answers: list[Answer | Error] = []
         for index in range(len(asked) + len(failed)):
             if index in failed:
@@ -505,36 +584,13 @@ class Engine:
             answers.append(error)
         return answers
 
-    def like(
-        self,
-        id: int,
-        *,
-        k: int = 10,
-        offset: int = 0,
-        filter: str = "",
-        min_probability: float | None = None,
-        group_duplicates: bool = True,
-        group_above: float = 0.999,
-        order: Literal["score", "date"] = "score",
-        candidates: int = 1000,
-        exact: bool = False,
-        exact_rescore: int = 0,
-        rerank: Encoder | None = None,
-        rerank_depth: int = 100,
-        rerank_by: Literal["strongest", "cosine", "maxsim", "match"] = "strongest",
-        explain: bool = False,
-        explain_by: Literal["legrad", "chefer"] | None = None,
-    ) -> Answer:
-        """Find images similar to one of the collection, which is itself left out. Options as for `search`.
+    def like(self, id: int, **options: Unpack[SearchOptions]) -> Answer:
+        """Find images similar to one of the collection, which is itself left out. Options as for `search`, from `k` on.
 
         Raises:
             NotFound: no image has that id.
         """
-        return self.search(
-            like=int(id), k=k, offset=offset, filter=filter, min_probability=min_probability, group_duplicates=group_duplicates,
-            group_above=group_above, order=order, candidates=candidates, exact=exact, exact_rescore=exact_rescore,
-            rerank=rerank, rerank_depth=rerank_depth, rerank_by=rerank_by, explain=explain, explain_by=explain_by,
-        )  # fmt: skip
+        return self.search(Query().like(id), **options)
 
     @property
     def info(self) -> EngineInfo:
@@ -547,14 +603,21 @@ class Engine:
         return Encoder._of(self._core.encoder(), self._opened_with[4])
 
     def image(self, image: int | str | os.PathLike[str]) -> IndexedImage:
-        """Look an image up by its id or path. Raises NotFound."""
+        """Look an image up by its id, or by the path of its file (absolute, or relative to the working directory). Raises
+        NotFound."""
         if isinstance(image, (str, os.PathLike)):
-            return IndexedImage(**self._core.image_by_path(_path(image)))
-        return IndexedImage(**self._core.image_by_id(int(image)))
+            return IndexedImage(**self._core.image_by_path(path_of(image, "image")))
+        return IndexedImage(**self._core.image_by_id(id_of(image)))
 
     def images(self, filter: str = "") -> list[IndexedImage]:
-        """List the images that pass the filter, by id; all without one."""
-        return [IndexedImage(**image) for image in self._core.images(filter)]
+        """List the images that pass the filter, by id; all without one.
+
+        Raises:
+            InvalidInput: a broken filter.
+            NotFound: nothing was indexed yet.
+            Unsupported: a filter in a Weaviate cluster.
+        """
+        return [IndexedImage(**image) for image in self._core.images(string(filter, "filter"))]
 
     @property
     def embeddings(self) -> NDArray[np.float32]:
@@ -572,35 +635,39 @@ class Engine:
         return self._core.embeddings()[1]
 
     def allowed(self, filter: str = "") -> NDArray[np.bool_]:
-        """Tell which rows of `embeddings` have an image that passes the filter: boolean [rows], for `saccade.search`."""
-        return self._core.allowed(filter).view(np.bool_)
+        """Tell which rows of `embeddings` have an image that passes the filter: boolean [rows], for
+        `saccade.search`. Raises InvalidInput for a broken filter, Unsupported in a Weaviate cluster."""
+        return self._core.allowed(string(filter, "filter")).view(np.bool_)
 
     def vectors(self, id: int) -> NDArray[np.float32]:
-        """Vectors of an image with late interaction, float32 [n, dim]. Raises Unsupported without late interaction."""
-        return self._core.vectors(int(id))
+        """Vectors of an image with late interaction, float32 [n, dim], each of length 1 up to their stored precision. Raises
+        Unsupported without late interaction, NotFound for an unknown id."""
+        return self._core.vectors(id_of(id))
 
     def metadata(self, id: int) -> ImageMetadata:
         """Embedded metadata of an image's file. Raises NotFound."""
-        return ImageMetadata(**self._core.metadata(int(id)))
+        return ImageMetadata(**self._core.metadata(id_of(id)))
 
     def values(self, field: str, most: int = 100) -> dict[str, int]:
         """Values of a text field ("camera", "keyword", "format", ...) with the number of images that have each, most
         frequent first. Raises InvalidInput for another field."""
-        return dict(self._core.values(field, int(most)))
+        return dict(self._core.values(string(field, "field"), whole(most, "most")))
 
     @property
     def failed(self) -> list[FailedFile]:
         """Files that could not be indexed, by path."""
         return [FailedFile(path, error_of(error)) for path, error in self._core.failed()]
 
-    def calibration(self, kind: Literal["text", "image"] = "text") -> Calibration:
+    def calibration(self, kind: QueryKind = "text") -> Calibration:
         """Calibration that `index` learned for queries of a kind. Raises NotFound if there is none yet, Unsupported with
         late interaction."""
-        return Calibration._of(self._core.calibration(kind))
+        return Calibration._of(self._core.calibration(string(kind, "kind")))
 
     def remove(self, ids: int | Iterable[int]) -> None:
-        """Remove images by id. Their files stay. Raises NotFound, with nothing removed, if an id is unknown."""
-        listed = [int(ids)] if isinstance(ids, (int, np.integer)) else [int(id) for id in ids]
+        """Remove images by id. Their files stay. Raises NotFound, with nothing removed, if an id is unknown;
+        Cancelled while another process writes."""
+        given = [ids] if isinstance(ids, (int, np.integer)) else several(ids, "ids", "an id or several")
+        listed = [id_of(id) for id in given]
         with self._writing:
             self._core.remove(listed)
 
@@ -630,64 +697,9 @@ def _open_again(
     )
 
 
-def _path(path: str | os.PathLike[str]) -> bytes:
-    return os.fsencode(os.path.expanduser(path))
-
-
 def _paths(paths: Any) -> list[bytes]:
-    return [_path(path) for path in ([paths] if isinstance(paths, (str, os.PathLike)) else paths)]
-
-
-def _index_options(
-    prune: bool,
-    retry_failed: bool,
-    follow_links: bool,
-    hidden: bool,
-    exclude: Iterable[str],
-    captions: Mapping[str, str] | None,
-    batch_size: int,
-    max_pixels: int,
-) -> dict[str, Any]:
-    return {
-        "prune": bool(prune),
-        "retry_failed": bool(retry_failed),
-        "follow_links": bool(follow_links),
-        "hidden": bool(hidden),
-        "exclude": [exclude] if isinstance(exclude, str) else list(exclude),
-        "captions": {os.fspath(path): caption for path, caption in (captions or {}).items()},
-        "batch_size": int(batch_size),
-        "max_pixels": int(max_pixels),
-    }
-
-
-def _search_options(
-    *,
-    k: int = 10,
-    offset: int = 0,
-    filter: str = "",
-    keyword_weight: float = 0.5,
-    min_probability: float | None = None,
-    group_duplicates: bool = True,
-    group_above: float = 0.999,
-    order: str = "score",
-    chunk_long_text: bool = False,
-    candidates: int = 1000,
-    exact: bool = False,
-    exact_rescore: int = 0,
-    rerank: Encoder | None = None,
-    rerank_depth: int = 100,
-    rerank_by: str = "strongest",
-    explain: bool = False,
-    explain_by: str | None = None,
-) -> tuple[Any, ...]:
-    """Options of a search, in the order in which the binding takes them."""
-    if rerank is not None and not isinstance(rerank, Encoder):
-        raise InvalidInput(f"rerank: a {type(rerank).__name__}, expected a loaded model (saccade.load)")
-    return (
-        int(k), int(offset), filter, float(keyword_weight), min_probability, group_duplicates, float(group_above),
-        order, chunk_long_text, int(candidates), bool(exact), int(exact_rescore),
-        None if rerank is None else rerank._core, int(rerank_depth), rerank_by, bool(explain), explain_by,
-    )  # fmt: skip
+    listed = [paths] if isinstance(paths, (str, os.PathLike)) else several(paths, "paths", "a path or several")
+    return [path_of(path, "paths") for path in listed]
 
 
 def _query(
@@ -695,7 +707,7 @@ def _query(
     image: Any,
     but: str | None,
     without: str | Iterable[str],
-    compose: ComposeMethod | str | os.PathLike[str] | None,
+    compose: Compose | str | os.PathLike[str] | None,
     text_weight: float | None,
     was: str | None,
     like: int | None,
@@ -716,9 +728,9 @@ def _query(
         if asked._text is not None:
             raise InvalidInput("both a text and `but`: give one of them")
         asked = asked.but(but)
-    without = [without] if isinstance(without, str) else list(without)
-    if without:
-        asked = asked.without(*without)
+    unwanted = [without] if isinstance(without, str) else list(several(without, "without", "a string or several"))
+    if unwanted:
+        asked = asked.without(*unwanted)
     if compose is None and text_weight is not None:
         compose = "sum"
     return asked if compose is None else asked.compose(compose, text_weight)

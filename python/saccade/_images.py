@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Iterable, Iterator
 from typing import IO, Any, Union
@@ -33,7 +34,7 @@ def is_one_image(value: Any) -> bool:
     if isinstance(value, (str, os.PathLike, bytes, bytearray, memoryview)) or _is_pillow(value):
         return True
     if isinstance(value, np.ndarray):
-        return value.ndim < 4 and value.dtype != object
+        return value.ndim < 4 and value.dtype.kind not in "OUST"
     if hasattr(value, "__dlpack__"):
         return getattr(value, "ndim", 3) < 4
     return hasattr(value, "read")
@@ -76,10 +77,25 @@ def _of_array(value: Any) -> _core.ImageInput:
     return _core.image_of_pixels(array)
 
 
+def bytes_of(file: Any) -> bytes:
+    """Read an open file. Raises InvalidInput for a text file and for one that is closed."""
+    if not isinstance(file, io.TextIOBase):
+        try:
+            data = file.read()
+        except ValueError as error:
+            raise InvalidInput(f"an open file: {error}") from error
+        if isinstance(data, bytes):
+            return data
+    raise InvalidInput("a text file, expected one opened in binary mode")
+
+
 def image_of(value: Any) -> _core.ImageInput:
     """Make an input of one image. Raises InvalidInput for a type or shape that is no image."""
     if isinstance(value, (str, os.PathLike)):
-        return _core.image_of_path(os.fsencode(value))
+        try:
+            return _core.image_of_path(os.fsencode(value))
+        except UnicodeEncodeError as error:
+            raise InvalidInput(f"{os.fspath(value)!r} is no path: {error.reason}") from None
     if isinstance(value, bytes):
         return _core.image_of_bytes(value)
     if isinstance(value, (bytearray, memoryview)):
@@ -89,10 +105,7 @@ def image_of(value: Any) -> _core.ImageInput:
     if isinstance(value, np.ndarray) or hasattr(value, "__dlpack__"):
         return _of_array(value)
     if hasattr(value, "read"):
-        data = value.read()
-        if not isinstance(data, bytes):
-            raise InvalidInput("a text file, expected one opened in binary mode")
-        return _core.image_of_bytes(data)
+        return _core.image_of_bytes(bytes_of(value))
     raise InvalidInput(f"a {type(value).__name__}, expected a path, bytes, a file, a Pillow image or a uint8 array")
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from . import _core
 from ._arrays import float_rows, mask_of
+from ._checks import string, whole
 from ._errors import InvalidInput
+from ._options import Metric
 
 
 def search(
@@ -17,7 +19,7 @@ def search(
     queries: Any,
     k: int = 10,
     *,
-    metric: Literal["inner_product", "cosine"] = "inner_product",
+    metric: Metric = "inner_product",
     allowed: Any | None = None,
     threads: int = 0,
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
@@ -31,7 +33,7 @@ def search(
         metric: "inner_product" is the cosine if all rows have length 1. "cosine" takes rows of any length and copies
             both matrices.
         allowed: boolean [n]; rows with False are left out.
-        threads: 0 uses all processors of the process.
+        threads: 0 uses all processors of the process; at most 1,024.
 
     Returns:
         `(indices, scores)`: int64 and float32, both [m, k], best first; [k] for one query. Equal scores are ordered by
@@ -47,7 +49,10 @@ def search(
     checked_rows, single_row = float_rows(rows, "rows")
     if single_row:
         raise InvalidInput(f"rows: shape {checked_rows.shape[1:]}, expected [n, dim]")
+    if isinstance(queries, (list, tuple)) and not queries:
+        queries = np.empty((0, checked_rows.shape[1]), np.float32)
     checked, single = float_rows(queries, "queries")
     mask = mask_of(allowed)
-    indices, scores = _core.top_k(checked, checked_rows, int(k), metric, mask, int(threads))
+    threads = whole(threads, "threads", bits=32)
+    indices, scores = _core.top_k(checked, checked_rows, whole(k, "k"), string(metric, "metric"), mask, threads)
     return (indices[0], scores[0]) if single else (indices, scores)

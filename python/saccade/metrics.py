@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from . import _core
 from ._arrays import as_numpy, float_rows
+from ._checks import number, string, whole
 from ._errors import InvalidInput
 from ._multi import MultiEmbeddings
 
@@ -201,20 +202,26 @@ def _options(
     text_ids: Sequence[str] | None,
     threads: int,
 ) -> dict[str, Any]:
+    resamples = whole(resamples, "resamples")
     if resamples < 0:
         raise InvalidInput(f"resamples is {resamples}, expected 0 or more")
+    seed = whole(seed, "seed", bits=65)
+    if seed < 0:
+        raise InvalidInput(f"seed is {seed}, expected 0 or more")
+    confidence = number(confidence, "confidence")
     if not 0 < confidence < 1:
         raise InvalidInput(f"confidence is {confidence}, expected a number between 0 and 1")
-    if threads < 0:
-        raise InvalidInput(f"{threads} threads, expected 0 or more")
+    threads = whole(threads, "threads")
+    if not 0 <= threads <= 1024:
+        raise InvalidInput(f"{threads} threads, expected 0 to 1024")
     return {
-        "resamples": int(resamples),
-        "seed": int(seed),
-        "confidence": float(confidence),
-        "ties": ties,
+        "resamples": resamples,
+        "seed": seed,
+        "confidence": confidence,
+        "ties": string(ties, "ties"),
         "image_ids": None if image_ids is None else [str(id) for id in image_ids],
         "text_ids": None if text_ids is None else [str(id) for id in text_ids],
-        "threads": int(threads),
+        "threads": threads,
     }
 
 

@@ -28,8 +28,6 @@ struct PyEncoder {
 struct PyCalibration {
   Calibration calibration;
 };
-// "text" or "image".
-QueryKind query_kind_of(const std::string& name);
 
 void bind_calibration(nb::module_& module);
 void bind_images(nb::module_& module);

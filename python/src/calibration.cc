@@ -30,7 +30,7 @@ PyCalibration learn(const RowsIn& rows, const RowsIn& queries, const std::vector
   const KnownQueries known{
       .embeddings = view_of(queries), .right = right, .texts = texts, .own_rows = own_rows};
   Call call;
-  const CalibrationOptions options{.kind = query_kind_of(kind),
+  const CalibrationOptions options{.kind = value_of(parse_query_kind(kind)),
                                    .logit_scale = logit_scale,
                                    .allowed = mask_of(allowed),
                                    .threads = threads,
@@ -63,12 +63,6 @@ nb::tuple top_k(PyCalibration& self, const RowsIn& query, const RowsIn& rows, in
 }
 
 }  // namespace
-
-QueryKind query_kind_of(const std::string& name) {
-  if (name == "text") return QueryKind::kText;
-  if (name == "image") return QueryKind::kImage;
-  throw Failed({ErrorCode::kUsage, "kind is \"" + name + "\", expected text or image"});
-}
 
 void bind_calibration(nb::module_& module) {
   nb::class_<PyCalibration>(module, "Calibration")

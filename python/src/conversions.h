@@ -59,10 +59,6 @@ nb::str text_of_path(const std::string& bytes);
 // A string that should be UTF-8; what is not becomes U+FFFD.
 nb::str text_of(std::string_view bytes);
 
-// Names as the command line has them: "fp32", "bf16", "int8", "auto".
-std::string_view precision_name(Precision precision);
-Precision precision_of(const std::string& name);
-
 // (kind, message) as saccade/_errors.py takes them.
 nb::tuple error_of(const Error& error);
 nb::object tokens_of(const std::optional<TokenUse>& use);

@@ -26,12 +26,13 @@ tl::unexpected<Error> stopped() {
 
 PyEncoder load(const nb::bytes& named, const std::string& precision, int threads, const std::string& device) {
   const std::string checkpoint = raw(named);
-  const EncoderOptions options{.precision = precision_of(precision), .threads = threads, .device = device};
+  const EncoderOptions options{
+      .precision = value_of(parse_precision(precision)), .threads = threads, .device = device};
   Call call;
   Encoder loaded = call.run([&] { return Encoder::load(checkpoint, options); });
   // A child loads the very same model: what was chosen here is not chosen again.
   const EncoderOptions same{.precision = loaded.info().precision, .threads = threads, .device = device};
-  const std::string folder = loaded.folder().string();
+  const std::string folder = std::filesystem::absolute(loaded.folder()).string();
   return {std::make_shared<SharedEncoder>(std::move(loaded),
                                           [folder, same] { return Encoder::load(folder, same); })};
 }
@@ -264,7 +265,7 @@ nb::dict info(PyEncoder& self) {
   dict["family"] = text_of(info.family);
   dict["layout"] = text_of(info.layout);
   dict["fingerprint"] = text_of(info.fingerprint);
-  dict["precision"] = text_of(precision_name(info.precision));
+  dict["precision"] = text_of(name(info.precision));
   dict["device"] = text_of(info.device);
   dict["dim"] = info.dim;
   dict["context"] = info.context;

@@ -35,10 +35,14 @@ PyEngine open(const nb::bytes& named, const nb::bytes& encoder, bool create,
                         .threads = threads,
                         .exact_decode = exact_decode,
                         .device = device};
-  if (precision) options.precision = precision_of(*precision);
-  const auto make = [address, options] { return Engine::open(address, options); };
+  if (precision) options.precision = value_of(parse_precision(*precision));
+  // A child process may open it again from another working directory.
+  const std::string place =
+      address.find("://") == std::string::npos ? std::filesystem::absolute(address).string() : address;
+  const auto make_anew = [place, options] { return Engine::open(place, options); };
   Call call;
-  return {std::make_shared<SharedEngine>(call.run(make), make)};
+  return {
+      std::make_shared<SharedEngine>(call.run([&] { return Engine::open(address, options); }), make_anew)};
 }
 
 // The query of saccade/_query.py. images: those of its `_images`, which are moved from.
@@ -62,15 +66,7 @@ Query query_of(nb::handle asked, const nb::list& images) {
   }
   if (const auto method = nb::cast<std::optional<std::string>>(asked.attr("_method"))) {
     const auto weight = nb::cast<std::optional<double>>(asked.attr("_text_weight"));
-    if (*method == "sum") {
-      query->compose(Compose::kSum, weight);
-    } else if (*method == "slerp") {
-      query->compose(Compose::kSlerp, weight);
-    } else if (*method == "direction") {
-      query->compose(Compose::kDirection, weight);
-    } else {
-      throw Failed({ErrorCode::kInternal, "compose is \"" + *method + "\""});
-    }
+    query->compose(value_of(parse_compose(*method)), weight);
   }
   if (!asked.attr("_composer").is_none()) {
     query->compose(std::filesystem::path(raw(nb::cast<nb::bytes>(asked.attr("_composer")))));
@@ -80,48 +76,107 @@ Query query_of(nb::handle asked, const nb::list& images) {
   return *std::move(query);
 }
 
-MapMethod map_method_of(const std::string& name) {
-  if (name == "legrad") return MapMethod::kLegrad;
-  if (name == "chefer") return MapMethod::kChefer;
-  throw Failed({ErrorCode::kUsage, "explain_by is \"" + name + "\", expected legrad or chefer"});
+// Reads an option that Python gives. saccade/_options.py has checked its type.
+template <typename T>
+void read_option(nb::handle value, T& option) {
+  option = nb::cast<T>(value);
 }
-
-RerankMethod rerank_method_of(const std::string& name) {
-  if (name == "strongest") return RerankMethod::kStrongest;
-  if (name == "cosine") return RerankMethod::kCosine;
-  if (name == "maxsim") return RerankMethod::kMaxSim;
-  if (name == "match") return RerankMethod::kMatch;
-  throw Failed(
-      {ErrorCode::kUsage, "rerank_by is \"" + name + "\", expected strongest, cosine, maxsim or match"});
+// Names of files may have any bytes.
+void read_option(nb::handle value, std::vector<std::string>& option) {
+  for (const nb::handle one : value) option.push_back(raw(nb::cast<nb::bytes>(one)));
 }
-
-SearchOptions search_options(int64_t k, int64_t offset, const std::string& filter, double keyword_weight,
-                             std::optional<double> min_probability, bool group_duplicates, double group_above,
-                             const std::string& order, bool chunk_long_text, int64_t candidates, bool exact,
-                             int64_t exact_rescore, nb::handle rerank, int64_t rerank_depth,
-                             const std::string& rerank_by, bool explain,
-                             const std::optional<std::string>& explain_by) {
-  if (order != "score" && order != "date") {
-    throw Failed({ErrorCode::kUsage, "order is \"" + order + "\", expected score or date"});
+void read_option(nb::handle value, std::map<std::string, std::string>& option) {
+  for (const auto& [path, text] : nb::cast<nb::dict>(value)) {
+    option[raw(nb::cast<nb::bytes>(path))] = nb::cast<std::string>(text);
   }
-  SearchOptions options{.k = k,
-                        .offset = offset,
-                        .filter = filter,
-                        .keyword_weight = keyword_weight,
-                        .min_probability = min_probability,
-                        .group_duplicates = group_duplicates,
-                        .group_above = group_above,
-                        .order = order == "date" ? Order::kDate : Order::kScore,
-                        .chunk_long_text = chunk_long_text,
-                        .candidates = candidates,
-                        .exact = exact,
-                        .exact_rescore = exact_rescore,
-                        .rerank_depth = rerank_depth,
-                        .rerank_by = rerank_method_of(rerank_by),
-                        .explain = explain};
-  if (explain_by) options.explain_by = map_method_of(*explain_by);
-  if (!rerank.is_none()) options.rerank = nb::cast<PyEncoder&>(rerank).shared->get();
+}
+void read_option(nb::handle value, Order& option) {
+  option = value_of(parse_order(nb::cast<std::string>(value)));
+}
+void read_option(nb::handle value, RerankMethod& option) {
+  option = value_of(parse_rerank_method(nb::cast<std::string>(value)));
+}
+void read_option(nb::handle value, std::optional<MapMethod>& option) {
+  if (!value.is_none()) option = value_of(parse_map_method(nb::cast<std::string>(value)));
+}
+void read_option(nb::handle value, std::optional<Encoder>& option) {
+  if (!value.is_none()) option = nb::cast<PyEncoder&>(value).shared->get();
+}
+
+// Returns the value that Python gives for an option.
+template <typename T>
+nb::object option_of(const T& option) {
+  return nb::cast(option);
+}
+nb::object option_of(const Order& option) {
+  return text_of(name(option));
+}
+nb::object option_of(const RerankMethod& option) {
+  return text_of(name(option));
+}
+nb::object option_of(const std::optional<MapMethod>& option) {
+  return option ? nb::object(text_of(name(*option))) : nb::none();
+}
+nb::object option_of(const std::optional<Encoder>& /*none by default*/) {
+  return nb::none();
+}
+
+// Calls visit(name, option) for each option of a search that Python gives.
+template <typename Visit>
+void each_option(SearchOptions& options, const Visit& visit) {
+  visit("k", options.k);
+  visit("offset", options.offset);
+  visit("filter", options.filter);
+  visit("keyword_weight", options.keyword_weight);
+  visit("min_probability", options.min_probability);
+  visit("group_duplicates", options.group_duplicates);
+  visit("group_above", options.group_above);
+  visit("order", options.order);
+  visit("chunk_long_text", options.chunk_long_text);
+  visit("candidates", options.candidates);
+  visit("exact", options.exact);
+  visit("exact_rescore", options.exact_rescore);
+  visit("rerank", options.rerank);
+  visit("rerank_depth", options.rerank_depth);
+  visit("rerank_by", options.rerank_by);
+  visit("explain", options.explain);
+  visit("explain_by", options.explain_by);
+}
+// As above, for index and watch.
+template <typename Visit>
+void each_option(IndexOptions& options, const Visit& visit) {
+  visit("prune", options.prune);
+  visit("retry_failed", options.retry_failed);
+  visit("follow_links", options.follow_links);
+  visit("hidden", options.hidden);
+  visit("exclude", options.exclude);
+  visit("captions", options.captions);
+  visit("ignore_files", options.ignore_files);
+  visit("sidecars", options.sidecars);
+  visit("metadata", options.metadata);
+  visit("video_seconds", options.video_seconds);
+  visit("video_frames", options.video_frames);
+  visit("batch_size", options.batch_size);
+  visit("max_pixels", options.max_pixels);
+}
+
+// Returns the options that a dict of them gives; those that are missing have the library's defaults.
+template <typename Options>
+Options read_options(const nb::dict& given) {
+  Options options;
+  each_option(options, [&](const char* name, auto& option) {
+    if (given.contains(name)) read_option(given[name], option);
+  });
   return options;
+}
+
+// Returns the library's defaults.
+template <typename Options>
+nb::dict default_options() {
+  Options options;
+  nb::dict defaults;
+  each_option(options, [&](const char* name, const auto& option) { defaults[name] = option_of(option); });
+  return defaults;
 }
 
 nb::dict explanation_of(const Explanation& explanation) {
@@ -219,40 +274,29 @@ nb::dict image_of(const IndexedImage& image) {
   return dict;
 }
 
-IndexOptions index_options(nb::handle options) {
-  IndexOptions made;
-  made.prune = nb::cast<bool>(options["prune"]);
-  made.retry_failed = nb::cast<bool>(options["retry_failed"]);
-  made.follow_links = nb::cast<bool>(options["follow_links"]);
-  made.hidden = nb::cast<bool>(options["hidden"]);
-  made.exclude = nb::cast<std::vector<std::string>>(options["exclude"]);
-  made.captions = nb::cast<std::map<std::string, std::string>>(options["captions"]);
-  made.batch_size = nb::cast<int>(options["batch_size"]);
-  made.max_pixels = nb::cast<int64_t>(options["max_pixels"]);
-  return made;
-}
-
 std::vector<std::filesystem::path> paths_of(const std::vector<nb::bytes>& paths) {
   std::vector<std::filesystem::path> made;
   for (const nb::bytes& path : paths) made.emplace_back(raw(path));
   return made;
 }
 
-nb::dict index(PyEngine& self, const std::vector<nb::bytes>& paths, nb::handle options, nb::handle progress) {
+nb::dict index(PyEngine& self, const std::vector<nb::bytes>& paths, const nb::dict& options,
+               nb::handle progress) {
   Engine& engine = self.shared->get();
   const std::vector<std::filesystem::path> folders = paths_of(paths);
   Call call;
-  IndexOptions made = index_options(options);
+  IndexOptions made = read_options<IndexOptions>(options);
   made.on_progress = call.progress_to(progress);
   made.stop = call.stop();
   return report_of(call.run([&] { return engine.index(folders, made); }));
 }
 
-void watch(PyEngine& self, const std::vector<nb::bytes>& paths, nb::handle options, nb::handle on_change) {
+void watch(PyEngine& self, const std::vector<nb::bytes>& paths, const nb::dict& options,
+           nb::handle on_change) {
   Engine& engine = self.shared->get();
   const std::vector<std::filesystem::path> folders = paths_of(paths);
   Call call;
-  IndexOptions made = index_options(options);
+  IndexOptions made = read_options<IndexOptions>(options);
   made.stop = call.stop();
   call.run([&] {
     return engine.watch(folders, made, [&](const IndexReport& report) {
@@ -262,19 +306,12 @@ void watch(PyEngine& self, const std::vector<nb::bytes>& paths, nb::handle optio
 }
 
 // queries: (query, its images). Returns (answer, None) or (None, error) for each.
-nb::list search_all(PyEngine& self, const nb::list& queries, nb::handle progress, int64_t k, int64_t offset,
-                    const std::string& filter, double keyword_weight, std::optional<double> min_probability,
-                    bool group_duplicates, double group_above, const std::string& order, bool chunk_long_text,
-                    int64_t candidates, bool exact, int64_t exact_rescore, nb::handle rerank,
-                    int64_t rerank_depth, const std::string& rerank_by, bool explain,
-                    const std::optional<std::string>& explain_by) {
+nb::list search_all(PyEngine& self, const nb::list& queries, nb::handle progress, const nb::dict& given) {
   const Engine& engine = self.shared->get();
   std::vector<Query> asked;
   asked.reserve(queries.size());
   for (const nb::handle pair : queries) asked.push_back(query_of(pair[0], nb::cast<nb::list>(pair[1])));
-  SearchOptions options = search_options(k, offset, filter, keyword_weight, min_probability, group_duplicates,
-                                         group_above, order, chunk_long_text, candidates, exact,
-                                         exact_rescore, rerank, rerank_depth, rerank_by, explain, explain_by);
+  SearchOptions options = read_options<SearchOptions>(given);
   Call call;
   options.on_progress = call.progress_to(progress);
   options.stop = call.stop();
@@ -293,7 +330,7 @@ nb::dict info(PyEngine& self) {
   dict["encoder"] = text_of(info.encoder);
   dict["encoder_folder"] = text_of_path(info.encoder_folder);
   dict["fingerprint"] = text_of(info.fingerprint);
-  dict["precision"] = text_of(precision_name(info.precision));
+  dict["precision"] = text_of(name(info.precision));
   dict["images"] = info.images;
   dict["dim"] = info.dim;
   dict["late_interaction"] = info.late_interaction;
@@ -388,7 +425,7 @@ nb::list failed(PyEngine& self) {
 }
 
 PyCalibration calibration(PyEngine& self, const std::string& kind) {
-  return {value_of(value_of(self.shared->get().collection()).calibration(query_kind_of(kind)))};
+  return {value_of(value_of(self.shared->get().collection()).calibration(value_of(parse_query_kind(kind))))};
 }
 
 void remove(PyEngine& self, const std::vector<int64_t>& ids) {
@@ -408,14 +445,12 @@ void refresh(PyEngine& self) {
 void bind_engine(nb::module_& module) {
   module.def("open", &open, nb::arg("address"), nb::arg("encoder"), nb::arg("create"),
              nb::arg("precision").none(), nb::arg("threads"), nb::arg("exact_decode"), nb::arg("device"));
+  module.def("search_defaults", &default_options<SearchOptions>);
+  module.def("index_defaults", &default_options<IndexOptions>);
   nb::class_<PyEngine>(module, "Engine")
       .def("index", &index, nb::arg("paths"), nb::arg("options"), nb::arg("progress").none())
       .def("watch", &watch, nb::arg("paths"), nb::arg("options"), nb::arg("on_change"))
-      .def("search_all", &search_all, nb::arg("queries"), nb::arg("progress").none(), nb::arg("k"),
-           nb::arg("offset"), nb::arg("filter"), nb::arg("keyword_weight"), nb::arg("min_probability").none(),
-           nb::arg("group_duplicates"), nb::arg("group_above"), nb::arg("order"), nb::arg("chunk_long_text"),
-           nb::arg("candidates"), nb::arg("exact"), nb::arg("exact_rescore"), nb::arg("rerank").none(),
-           nb::arg("rerank_depth"), nb::arg("rerank_by"), nb::arg("explain"), nb::arg("explain_by").none())
+      .def("search_all", &search_all, nb::arg("queries"), nb::arg("progress").none(), nb::arg("options"))
       .def("info", &info)
       .def("encoder", &encoder)
       .def("image_by_id", &image_by_id, nb::arg("id"))

@@ -15,6 +15,7 @@
 
 #include "lab/eval/retrieval/retrieval.h"
 #include "lab/eval/rows/pair_scores.h"
+#include "saccade/core/enum_names.h"
 
 #include "bindings.h"
 #include "call.h"
@@ -73,14 +74,6 @@ PyRelevance relevance_of_labels(const Numbers& labels) {
   return {value_of(lab::Relevance::from_labels({labels.data(), labels.size()}))};
 }
 
-lab::TiePolicy ties_of(const std::string& named) {
-  for (const auto& known : enum_names(lab::TiePolicy())) {
-    if (known.name == named) return known.value;
-  }
-  throw Failed({ErrorCode::kUsage,
-                "ties is \"" + named + "\", expected pessimistic, optimistic, mean, index or trec"});
-}
-
 nb::object finite_or_none(double value) {
   return std::isfinite(value) ? nb::cast(value) : nb::none();
 }
@@ -135,7 +128,7 @@ nb::tuple evaluate(Call& call, Result<std::unique_ptr<lab::PairScores>> made, co
   const StoppedScores scores(value_of(std::move(made)), call.stop(), texts_at_once);
   options.bootstrap.stop = call.stop();
   lab::TieBreak ties;
-  ties.policy = ties_of(options.ties);
+  ties.policy = value_of(parse_name<lab::TiePolicy>("ties", options.ties));
   if (options.image_ids) ties.image_order = value_of(lab::trec_order(*options.image_ids));
   if (options.text_ids) ties.text_order = value_of(lab::trec_order(*options.text_ids));
   const lab::RetrievalOutcome outcome = call.run([&] {

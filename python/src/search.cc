@@ -19,17 +19,11 @@ namespace {
 using Begins = nb::ndarray<const int64_t, nb::ndim<1>, nb::device::cpu, nb::c_contig>;
 using Allowed = nb::ndarray<const uint8_t, nb::ndim<1>, nb::device::cpu, nb::c_contig>;
 
-Metric metric_of(const std::string& name) {
-  if (name == "inner_product") return Metric::kInnerProduct;
-  if (name == "cosine") return Metric::kCosine;
-  throw Failed({ErrorCode::kUsage, "metric is \"" + name + "\", expected inner_product or cosine"});
-}
-
 // (indices, scores), both [queries, k].
 nb::tuple find_top_k(const RowsIn& queries, const RowsIn& rows, int64_t k, const std::string& metric,
                      const std::optional<Allowed>& allowed, int threads) {
   Call call;
-  TopKOptions options{.metric = metric_of(metric), .threads = threads, .stop = call.stop()};
+  TopKOptions options{.metric = value_of(parse_metric(metric)), .threads = threads, .stop = call.stop()};
   if (allowed) options.allowed = {allowed->data(), allowed->size()};
   TopK best = call.run([&] { return top_k(view_of(queries), view_of(rows), k, options); });
   return nb::make_tuple(array_of(std::move(best.rows)), array_of(std::move(best.scores)));

@@ -376,3 +376,46 @@ def test_preprocessing_agrees_with_pillow(model):
         expected = read_safetensors(path.with_suffix(".safetensors"))["squash_bicubic"]
         pixels = model.preprocess(Image.open(path))
         assert np.abs(pixels - expected).max() <= 1e-6, name
+
+
+def test_lists_of_numpy_and_odd_inputs(model, pictures):
+    paths = [str(pictures / f"{color}.png") for color in ("red", "blue")]
+    expected = model.encode_images(paths)
+    for given in (np.array(paths), np.array(paths, object), tuple(paths), dict.fromkeys(paths)):
+        np.testing.assert_array_equal(model.encode_images(given), expected)
+    np.testing.assert_array_equal(model.encode(np.array(["a", "b"])), model.encode_texts(["a", "b"]))
+    images = np.stack([picture("red"), picture("blue")])
+    np.testing.assert_array_equal(model.encode(images), model.encode_images(images))
+    assert model.encode_pixels(np.empty((0, 3, *model.image_size), np.float32)).shape == (0, model.dim)
+    assert model.encode([]).shape == model.encode_texts([]).shape == model.encode_images([]).shape == (0, model.dim)
+
+
+def test_wrong_inputs_are_named(model, pictures):
+    red = pictures / "red.png"
+    with open(red, "rb") as closed:
+        pass
+    with open(red) as text_file:
+        wrong = {
+            "binary mode": lambda: model.encode_images([red, text_file]),
+            "closed file": lambda: model.encode_images([red, closed]),
+            "no path": lambda: model.encode_images([red, "\ud800.png"]),
+            "batch_size is '8'": lambda: model.encode_images(red, batch_size="8"),
+            "batch_size is 2.5": lambda: model.encode_texts(["a"], batch_size=2.5),
+            "batch_size is 1000000000000": lambda: model.encode_texts(["a"], batch_size=10**12),
+            "texts is a NoneType": lambda: model.encode_texts(None),
+            "texts is a bytes": lambda: model.encode_texts(b"abc"),
+            "texts is a ndarray of 0 axes": lambda: model.tokens(np.array("abc")),
+            "inputs is a NoneType": lambda: model.encode(None),
+            "max_tokens is 2.5": lambda: model.tokenize("a", max_tokens=2.5),
+            "ids: text 0": lambda: model.encode_tokens(model.tokenize("a")),
+            "ids: text 1": lambda: model.encode_tokens([[1, 2], ["a"]]),
+            "text is a list": lambda: model.relevance_map(red, ["a"]),
+            "device is a int": lambda: saccade.load(device=5),
+            "precision is a NoneType": lambda: saccade.load(precision=None),
+            "checkpoint is a int": lambda: saccade.load(5),
+        }
+        for message, call in wrong.items():
+            with pytest.raises(saccade.InvalidInput, match=message):
+                call()
+    rows, skipped = model.encode_images([red, closed, "\ud800.png", red], errors="skip")
+    assert len(rows) == 2 and [one.index for one in skipped] == [1, 2]

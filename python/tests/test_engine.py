@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import subprocess
 
 import numpy as np
 import pytest
@@ -181,7 +182,7 @@ def test_like(photos, pictures):
         photos.search(image=red.path, like=red.id)
     with pytest.raises(saccade.NotFound):
         photos.search(like=999)
-    with pytest.raises(TypeError):
+    with pytest.raises(saccade.InvalidInput, match="id is None"):
         photos.like(None, filter="width>0")  # no list of all images
     for unknown in (0, -1, 2**63):
         with pytest.raises(saccade.NotFound):
@@ -356,3 +357,105 @@ def test_many_queries(photos, pictures):
         photos.search_all("red")
     with pytest.raises(TypeError):
         photos.search_all(["red"], image=red)
+
+
+def test_texts_of_any_content(photos, pictures):
+    lone = "a \udc80 bell"
+    right = lone.replace("\udc80", "\ufffd")
+    assert photos.search(lone).hits == photos.search(right).hits
+    assert photos.search("a", without=lone).hits == photos.search("a", without=right).hits
+    (answer,) = photos.search_all([lone])
+    assert [hit.id for hit in answer] == [hit.id for hit in photos.search(right)]
+    odd = os.fsdecode(os.fsencode(pictures) + b"/odd \xff.png")
+    Image.fromarray(picture("red", 80, 80)).save(odd)
+    assert photos.index(pictures, exclude="odd*").added == 0
+    assert photos.index(pictures, exclude=[os.path.basename(odd)]).added == 0
+    assert photos.index(pictures, captions={odd: lone}).added == 1
+    assert photos.image(odd).caption == right
+
+
+def test_only_numbers_are_ids(photos):
+    ids = [image.id for image in photos.images()]
+    for wrong in ("1", b"1", 1.5, ["1"], [None], None):
+        with pytest.raises(saccade.InvalidInput, match="id"):
+            photos.remove(wrong)
+    with pytest.raises(saccade.InvalidInput, match="id"):
+        photos.search(like="1")
+    for unknown in (2**70, -(2**70), 0):
+        with pytest.raises(saccade.NotFound):
+            photos.remove(unknown)
+        with pytest.raises(saccade.NotFound):
+            photos.image(unknown)
+    assert [image.id for image in photos.images()] == ids
+    photos.remove(np.array(ids[:1]))
+    photos.remove(np.int32(ids[1]))
+    assert [image.id for image in photos.images()] == ids[2:]
+    photos.remove([])
+
+
+def test_an_open_file_is_read_once(photos, pictures):
+    with open(pictures / "blue.png", "rb") as file:
+        query = saccade.Query.image(file)
+    assert photos.search(query).hits == photos.search(query).hits == photos.search(image=pictures / "blue.png").hits
+    with open(pictures / "blue.png") as file, pytest.raises(saccade.InvalidInput, match="binary"):
+        photos.search(image=file)
+    assert repr(query.but("at night").without("rain")) == "Query('at night', 1 images, without ['rain'])"
+
+
+def test_tables_are_no_lists(photos, model):
+    pandas = pytest.importorskip("pandas", exc_type=ImportError)
+    column = pandas.Series(["red", "a bell"], index=[7, 9])
+    table = pandas.DataFrame({"text": column})
+    assert [one.hits for one in photos.search_all(column)] == [photos.search(text).hits for text in column]
+    np.testing.assert_array_equal(model.encode_texts(column), model.encode_texts(list(column)))
+    for call in (photos.search_all, model.encode_texts, model.encode_images, model.encode, photos.index):
+        with pytest.raises(saccade.InvalidInput, match="DataFrame"):
+            call(table)
+    some = photos.search_all(pandas.Series(["red", None]), errors="return")
+    assert isinstance(some[1], saccade.InvalidInput) and some[1].index == 1
+    assert list(pandas.DataFrame(photos.search("red"))["rank"]) == [1, 2, 3, 4]
+    assert photos.index(pandas.Series([photos.images()[0].path])).unchanged == 1
+
+
+def test_hits_can_be_members_of_sets(photos):
+    assert len({*photos.search("red"), *photos.search("red")}) == 4
+
+
+def test_one_writer_in_a_thread(photos, pictures):
+    """A progress function that indexes would wait for itself."""
+    Image.fromarray(picture("red", 64, 64)).save(pictures / "square.png")
+    found = []
+
+    def progress(done, total, what):
+        found.append(len(photos.search("red")))
+        photos.remove(1)
+
+    with pytest.raises(saccade.Cancelled, match="this thread"):
+        photos.index(pictures, progress=progress)
+    assert found and 1 in [image.id for image in photos.images()]
+    photos.index(pictures)
+    assert len(photos) == 5
+
+
+def test_another_working_directory(starter, pictures, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    photos = saccade.open("c", encoder=starter)
+    photos.index("pictures")
+    kept = pickle.dumps(photos)
+    monkeypatch.chdir(pictures)
+    assert len(photos.search("red")) == len(pickle.loads(kept).search("red")) == 4
+    again = pickle.loads(pickle.dumps(photos.encoder))
+    assert again.fingerprint == photos.info.fingerprint
+
+
+def test_videos(starter, tmp_path):
+    (tmp_path / "videos").mkdir()
+    made = "ffmpeg -nostdin -v error -f lavfi -i color=red:s=64x48:d=2:r=10 -c:v mpeg4".split()
+    try:
+        subprocess.run([*made, tmp_path / "videos" / "clip.mp4"], check=True)
+    except FileNotFoundError:
+        pytest.skip("there is no ffmpeg")
+    photos = saccade.open(tmp_path / "c", encoder=starter)
+    assert photos.index(tmp_path / "videos", video_frames=0).added == 0
+    assert photos.index(tmp_path / "videos").added == 1
+    assert "clip.mp4#t=" in photos.images()[0].path

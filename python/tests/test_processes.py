@@ -146,6 +146,33 @@ def test_a_forked_child_ends_as_usual(starter):
     assert (done.returncode, done.stdout, done.stderr) == (0, "7\n", "")
 
 
+def test_a_child_writes_that_was_forked_while_a_thread_did(starter, pictures, tmp_path):
+    """The child has the lock as it was, but not the thread that would release it."""
+    done = run(
+        """
+        import os, sys, threading, warnings, saccade
+        warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)
+        photos = saccade.open(sys.argv[2], encoder=sys.argv[1])
+        held, ended = threading.Event(), threading.Event()
+        def hold():
+            with photos._writing:
+                held.set()
+                ended.wait()
+        threading.Thread(target=hold).start()
+        held.wait()
+        child = os.fork()
+        if child == 0:
+            os._exit(photos.index(sys.argv[3]).added)
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+        ended.set()
+        """,
+        starter,
+        tmp_path / "c",
+        pictures,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"{len(COLORS)}\n", "")
+
+
 # What is going on when the interrupt comes; each would take many seconds.
 LONG = {
     "images": "model.encode_images(numpy.zeros((200, 200, 3), numpy.uint8) for _ in iter(int, 1))",

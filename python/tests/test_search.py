@@ -63,6 +63,18 @@ def test_allowed_rows():
             saccade.search(rows, rows[:3], allowed=wrong)
 
 
+def test_lists():
+    rows = unit(9, 4, 9)
+    assert saccade.search(rows, [])[0].shape == (0, 10)
+    indices = saccade.search(rows, rows[0], k=3)[0]
+    np.testing.assert_array_equal(saccade.search(rows.tolist(), rows[0].tolist(), k=3)[0], indices)
+    allowed = [number != indices[0] for number in range(9)]
+    np.testing.assert_array_equal(saccade.search(rows, rows[0], k=2, allowed=allowed)[0], indices[1:])
+    for wrong in (dict(k=2.5), dict(k="2"), dict(k=None), dict(k=10**30), dict(metric=None), dict(allowed=[1] * 9)):
+        with pytest.raises(saccade.InvalidInput, match=next(iter(wrong))):
+            saccade.search(rows, rows, **wrong)
+
+
 def test_cosine():
     rows = np.random.default_rng(6).normal(size=(50, 12)).astype(np.float32) * 100
     _, scores = saccade.search(rows, rows[7] * 3, k=50, metric="cosine")

@@ -29,9 +29,14 @@ class Encoder;  // encoder.h
 
 // Kinds of queries that are calibrated separately.
 enum class QueryKind {
-  kText,
-  kImage,
+  kText,   // a text
+  kImage,  // an image
 };
+
+// Returns "text" or "image". Thread-safe.
+std::string_view name(QueryKind kind);
+// Returns the kind of that name. kUsage, which lists the names, for any other name. Thread-safe.
+Result<QueryKind> parse_query_kind(std::string_view name);
 
 // Queries whose right rows are known. The lists have one entry a query.
 struct KnownQueries {
@@ -47,7 +52,7 @@ struct CalibrationOptions {
   // Factor on scores in a softmax, as the model was trained with: EncoderInfo::logit_scale.
   double logit_scale = 100;
   std::span<const uint8_t> allowed = {};  // empty, or one byte a row: 0 leaves the row out
-  int threads = 0;                        // 0: one for each processor of the process
+  int threads = 0;                        // 0: one for each processor of the process; at most 1,024
   std::stop_token stop = {};              // ends with kCancelled between two batches of texts or queries
 };
 
@@ -55,7 +60,7 @@ struct CalibrationOptions {
 struct CalibratedTopKOptions {
   std::string_view text = {};             // the query's text, whose words are counted; empty for an image
   std::span<const uint8_t> allowed = {};  // empty, or one byte a row: 0 leaves the row out
-  int threads = 0;                        // 0: one for each processor of the process
+  int threads = 0;                        // 0: one for each processor of the process; at most 1,024
   std::stop_token stop = {};              // ends the call within milliseconds of a request, with kCancelled
 };
 
@@ -83,8 +88,8 @@ class Calibration {
  public:
   // Learns from queries with known right rows. rows: [n, dim], each of length 1. Too little data is no error: the result
   // then gives no probabilities, and reason() says why. It takes 65 rows, and 60 texts or 200 images with right rows.
-  // kMismatch for widths or lists that do not fit; kUsage for no queries, or a row number out of range. Cost: two passes
-  // over the rows for each batch of queries.
+  // kMismatch for widths or lists that do not fit; kUsage for no queries, or a row or number of threads out of range;
+  // kCancelled after a stop request. Cost: two passes over the rows for each batch of queries.
   static Result<Calibration> learn(MatrixView<const float> rows, const KnownQueries& queries,
                                    const CalibrationOptions& options = {});
   // Learns from captions, one a row (empty if the row has none): words and parts of captions become text queries, and the

@@ -49,7 +49,7 @@ struct ImageMetadata {
   std::string lens = {};                   // its name
   std::optional<double> latitude = {};     // degrees north, WGS 84
   std::optional<double> longitude = {};    // degrees east, WGS 84
-  std::string place = {};                  // town nearest to that position
+  std::string place = {};                  // town nearest to that position; only the command line finds it
   std::optional<int> rating = {};          // 1 to 5 stars; -1: rejected
   std::string title = {};                  // short text for people
   std::string description = {};            // longer text for people
@@ -73,7 +73,7 @@ class Collection {
 
   // Facts about a collection. A value.
   struct Info {
-    std::string address = {};                // folder of the collection
+    std::string address = {};                // folder of the collection, or address in a cluster
     std::string encoder = {};                // name of its model
     std::string encoder_folder = {};         // folder of the model when the collection was created
     std::string fingerprint = {};            // SHA-256 of the model
@@ -120,7 +120,7 @@ class Collection {
     int64_t images = 0;      // that have it
   };
   // Lists the values of a text field ("camera", "keyword", "format", ...), most frequent first, at most `most`. kUsage for
-  // another field. Cost: one scan of the catalog.
+  // another field and for `most` below 0, kUnsupported in a Weaviate cluster. Cost: one scan of the catalog.
   [[nodiscard]] Result<std::vector<FieldValue>> values(std::string_view field, int64_t most = 100) const;
   // Files that could not be indexed, by path.
   [[nodiscard]] Result<std::vector<FailedFile>> failed() const;

@@ -50,7 +50,8 @@ class Embeddings {
   std::vector<SkippedInput> skipped_;
 };
 
-// Returns the dot product of two vectors of equal width; of embeddings it is the cosine similarity. Sums in double.
+// Returns the dot product of two vectors of equal width; of embeddings it is the cosine similarity. Values that only one of
+// them has are ignored. Sums in double. Thread-safe.
 float dot(std::span<const float> a, std::span<const float> b);
 
 }  // namespace saccade

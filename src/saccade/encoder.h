@@ -39,7 +39,7 @@ class EncoderBackend;  // private
 struct EncoderOptions {
   Precision precision =
       Precision::kFp32;  // exact; kAuto is up to seven times as fast and loads the model twice
-  int threads = 0;       // 0: one for each processor of the process
+  int threads = 0;       // 0: one for each processor of the process; at most 1,024
   // Device: "cpu", "cuda", or "cuda:1" for the second GPU. A GPU encodes with models of the CLIP family, in kFp32 and kBf16, by
   // libsaccade-torch.so of saccade-lab; kUnsupported where that, the GPU or the model's family is missing.
   std::string device = "cpu";
@@ -53,8 +53,8 @@ enum class OnError {
 
 // Options of encoding.
 struct EncodeOptions {
-  int batch_size = 32;              // inputs a pass of the model; more take more memory and are hardly faster
-  OnError errors = OnError::kFail;  // handling of inputs that cannot be read
+  int batch_size = 32;  // inputs a pass of the model, at least 1; more take more memory and are hardly faster
+  OnError errors = OnError::kFail;    // handling of inputs that cannot be read
   ProgressCallback on_progress = {};  // called on the caller's thread after each batch
   std::stop_token stop = {};          // ends the call within a second of a request, with kCancelled
 };
@@ -128,7 +128,8 @@ struct RelevanceMap {
 class Encoder {
  public:
   // Loads a checkpoint: a folder, OWNER/NAME[@REVISION] of the hub's cache, "starter", or an alias. Nothing is
-  // downloaded. Errors name the file, tensor or field at fault; kNotFound says how to get what is not there.
+  // downloaded. Errors name the file, tensor or field at fault; kNotFound says how to get what is not there. kUsage for an
+  // option out of range, kUnsupported for a device that is not there.
   // Cost: weights are mapped; milliseconds to a second, with kAuto some seconds.
   static Result<Encoder> load(std::string_view checkpoint, const EncoderOptions& options = {});
 
@@ -145,7 +146,8 @@ class Encoder {
   // Notes for people that loading gave rise to, such as a guessed preprocessing.
   [[nodiscard]] const std::vector<std::string>& notes() const;
 
-  // Encodes images, [n, dim]. Images are decoded under the default limits (256 MiB, 200 megapixels, 30
+  // Encodes images, [n, dim]. All calls that encode have kUsage for a batch size below 1, and kCancelled after a stop
+  // request. Images are decoded under the default limits (256 MiB, 200 megapixels, 30
   // seconds each). If saccade-decode is installed, they are decoded in separate processes. kUnsupported if
   // the model reads no images; with OnError::kFail the errors of reading one. Memory: one batch.
   [[nodiscard]] Result<Embeddings> encode_images(std::span<const ImageInput> images,
@@ -187,11 +189,11 @@ class Encoder {
 
   // True if the model gives several vectors an item (late interaction).
   [[nodiscard]] bool has_late_interaction() const;
-  // Encode images and texts as several vectors each. kUnsupported without late interaction. OnError::kSkip is not
-  // supported here.
+  // Encodes images as several vectors each, [vectors, dim] an image. kUnsupported without late interaction, kUsage with
+  // OnError::kSkip; else the errors of encode_images().
   [[nodiscard]] Result<MultiEmbeddings> encode_images_multi(std::span<const ImageInput> images,
                                                             const EncodeOptions& options = {}) const;
-  // As above, for texts.
+  // As above, for texts. kUnsupported without a tokenizer too.
   [[nodiscard]] Result<MultiEmbeddings> encode_texts_multi(std::span<const std::string> texts,
                                                            const EncodeOptions& options = {}) const;
 
@@ -199,7 +201,7 @@ class Encoder {
   [[nodiscard]] bool has_pair_scorer() const;
   // Scores image i with text i, [n]; higher is a better match. Slower and more accurate than the cosine of embeddings, so
   // it serves to rerank the best hits. Scores of one text are comparable. kUnsupported without a pair scorer, kUsage if
-  // there are more of one than of the other. OnError::kSkip is not supported here.
+  // there are more of one than of the other and with OnError::kSkip; the errors of reading an image.
   [[nodiscard]] Result<std::vector<float>> score_pairs(std::span<const ImageInput> images,
                                                        std::span<const std::string> texts,
                                                        const EncodeOptions& options = {}) const;
@@ -207,7 +209,7 @@ class Encoder {
   // True if relevance_map() can be computed.
   [[nodiscard]] bool has_relevance_maps() const;
   // Maps where in the image its score for the text comes from, by LeGrad (arXiv 2404.03214). kUnsupported if the image
-  // tower is no transformer. Cost: one to two times encoding the image.
+  // tower is no transformer; the errors of reading the image. Cost: one to two times encoding the image.
   [[nodiscard]] Result<RelevanceMap> relevance_map(const ImageInput& image, const std::string& text) const;
 
   // True if the model was trained to tell visual texts from others (TIP-CLIP).

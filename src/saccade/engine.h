@@ -40,7 +40,7 @@ struct EngineOptions {
   bool create = false;  // create the collection if there is none
   // Number format; `nullopt`: the collection's own, for a new one kFp32.
   std::optional<Precision> precision = {};
-  int threads = 0;  // 0: one for each processor
+  int threads = 0;  // 0: one for each processor; at most 1,024
   // Decode all JPEGs of a new collection at their full size. By default those of at least five times the model's input are
   // decoded at a reduced size, which is faster and changes their embeddings slightly. The collection remembers it for its
   // queries. With an existing collection that was created otherwise this is refused.
@@ -57,7 +57,13 @@ struct IndexOptions {
   std::vector<std::string> exclude = {};  // patterns of what to leave out, as lines of a .gitignore file
   // Captions by image path. They win over caption files beside the images.
   std::map<std::string, std::string> captions = {};
-  int batch_size = 32;  // images a pass of the model
+  bool ignore_files = true;  // obey files named .saccadeignore
+  bool sidecars = true;      // read captions from .txt files beside images
+  bool metadata = true;      // store embedded metadata (EXIF, XMP, IPTC)
+  // Largest time between two indexed frames of a video, in seconds, 0 or more. The first frame of each scene always is one.
+  double video_seconds = 10;
+  int64_t video_frames = 100;         // most frames of a video, up to 1,000; 0: skip videos
+  int batch_size = 32;                // images a pass of the model
   // Largest number of an image's pixels (width x height), at least 1; a larger image is a failed file.
   int64_t max_pixels = 200'000'000;
   ProgressCallback on_progress = {};  // called on the caller's thread
@@ -92,7 +98,8 @@ struct SearchOptions {
   Order order = Order::kScore;                 // order of the hits of a page
   bool chunk_long_text = false;  // read a text that is longer than the model's context in chunks
   int64_t candidates = 1000;     // with late interaction: images scored by all their vectors; 0: all
-  bool exact = false;            // score all embeddings, even if the collection has an approximate index
+  // Score all embeddings, even if the collection has an approximate index. kUnsupported in a Weaviate cluster.
+  bool exact = false;
   // Weaviate cluster: images that it chooses and that are compared by their full embeddings, at least, up to 10,000. 0: as many
   // as the hits need. A folder ignores it.
   int64_t exact_rescore = 0;
@@ -135,20 +142,25 @@ class Engine {
   // Closes the collection.
   ~Engine();
 
-  // Adds new and changed images and videos below the paths, and goes on where an earlier call was stopped. Files that
-  // cannot be read are reported, not errors. Errors: kNotFound if none of the paths exists, kIo for a full disk.
+  // Adds new and changed images and videos below the paths, and goes on where an earlier call was stopped. Videos are read
+  // if ffmpeg and ffprobe are installed. Files that cannot be read are reported, not errors. Errors: kUsage for an option
+  // out of range, kNotFound if none of the paths exists, kIo for a full disk, kCancelled while another process writes.
   Result<IndexReport> index(std::span<const std::filesystem::path> paths, const IndexOptions& options = {});
   // As above, for a list in braces.
   Result<IndexReport> index(std::initializer_list<std::filesystem::path> paths,
                             const IndexOptions& options = {});
 
   // Follows the folders until asked to stop: changes are indexed as the kernel tells of them. `on_change` is called on
-  // this thread after each. Files that are deleted are removed if options.prune is set.
+  // this thread after each, and may search. Files that are deleted are removed if options.prune is set. While another process
+  // writes, it waits. kUsage without paths or for an option out of range; kNotFound without a collection, or if none of the
+  // paths exists. Being asked to stop is no error.
   Status watch(std::span<const std::filesystem::path> paths, const IndexOptions& options,
                const std::function<void(const IndexReport&)>& on_change);
 
   // Finds the images closest to the query. kUsage for a query without content, a broken filter or an option out of
-  // range; the errors of decoding the query's images and of opening its composer. Cost: encoding the query, and one pass
+  // range; kNotFound before the first index() and for an unknown id of Query::like; kUnsupported for what the model, its
+  // second model or the collection lacks (match probabilities, maps, a matching head); kCancelled after a stop request; the
+  // errors of loading the model, of decoding the query's images and of opening its composer. Cost: encoding the query, and one pass
   // over the embeddings that pass the filter (16 ms for a million of 512 values on two cores); with `rerank` also decoding
   // and encoding `rerank_depth` images.
   [[nodiscard]] Result<Answer> search(const Query& query, const SearchOptions& options = {}) const;
@@ -170,22 +182,25 @@ class Engine {
 
   // Returns facts about the collection as searches see it now. Cost: counts kept in memory.
   [[nodiscard]] EngineInfo info() const;
-  // The encoder. Loads it if need be.
+  // The encoder, which shares its weights with this engine. The first call loads it if no other has; the errors of
+  // Encoder::load.
   [[nodiscard]] Result<Encoder> encoder() const;
-  // Looks an image up by its id or path. kNotFound if there is none.
+  // Looks an image up by its id. kNotFound if there is none, and before the first index(). Cost: one indexed look-up.
   [[nodiscard]] Result<IndexedImage> image(int64_t id) const;
-  // As above, by the path of its file.
+  // As above, by the path of its file: absolute, or relative to the working directory.
   [[nodiscard]] Result<IndexedImage> image(const std::filesystem::path& path) const;
-  // Lists the images that pass the filter, by id; all without one.
+  // Lists the images that pass the filter, by id; all without one. kUsage for a broken filter, kUnsupported for one in a
+  // Weaviate cluster, kNotFound before the first index(). Cost: one scan of the catalog.
   [[nodiscard]] Result<std::vector<IndexedImage>> images(std::string_view filter = {}) const;
 
   // The collection as searches see it now, for its embeddings, metadata and calibration. kNotFound before the first
   // index() creates it.
   [[nodiscard]] Result<Collection> collection() const;
 
-  // Removes images by id. Their files stay. kNotFound, with nothing removed, if an id is unknown.
+  // Removes images by id. Their files stay. kNotFound, with nothing removed, if an id is unknown; kCancelled while another
+  // process writes.
   Status remove(std::span<const int64_t> ids);
-  // Takes up what other processes have written.
+  // Takes up what other processes have written. kNotFound without a collection.
   Status refresh();
 
  private:

@@ -1,6 +1,11 @@
 // Methods to compute where in an image its score comes from.
 #pragma once
 
+#include <string_view>
+
+#include "saccade/result.h"
+
+#pragma GCC visibility push(default)
 namespace saccade {
 
 // Method of a relevance map.
@@ -14,4 +19,10 @@ enum class MapMethod {
   kChefer,
 };
 
+// Returns "legrad" or "chefer". Thread-safe.
+std::string_view name(MapMethod method);
+// Returns the method of that name. kUsage, which lists the names, for any other name. Thread-safe.
+Result<MapMethod> parse_map_method(std::string_view name);
+
 }  // namespace saccade
+#pragma GCC visibility pop

@@ -4,6 +4,8 @@
 #include <optional>
 #include <string_view>
 
+#include "saccade/result.h"
+
 #pragma GCC visibility push(default)
 namespace saccade {
 
@@ -12,6 +14,11 @@ enum class Order {
   kScore,  // best first
   kDate,   // newest first: when the image was taken, else the file's date
 };
+
+// Returns "score" or "date". Thread-safe.
+std::string_view name(Order order);
+// Returns the order of that name. kUsage, which lists the names, for any other name. Thread-safe.
+Result<Order> parse_order(std::string_view name);
 
 // Strength of a match, by its calibrated probability of being right.
 enum class Match {
@@ -22,9 +29,9 @@ enum class Match {
   kStrong,    // 0.8 and above
 };
 
-// Returns "unknown", "weak match", "possible", "likely" or "strong match".
+// Returns "unknown", "weak match", "possible", "likely" or "strong match". Thread-safe.
 std::string_view name(Match match);
-// Returns the strength of a match of that probability; kUnknown without one.
+// Returns the strength of a match of that probability; kUnknown without one. Thread-safe.
 Match match_of(std::optional<double> probability);
 
 }  // namespace saccade

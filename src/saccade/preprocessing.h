@@ -29,7 +29,7 @@ enum class ResizeFilter {
 };
 
 // Pillow's Image.resize of 8-bit pixels, all channels alike (alpha is not premultiplied here).
-// width, height >= 1. Cost: about (in_height * width + width * height) * taps * channels multiply-adds.
+// width, height >= 1. Cost: about (in_height * width + width * height) * taps * channels multiply-adds. Thread-safe.
 Image resize(const Image& image, int width, int height, ResizeFilter filter);
 
 // Rule that chooses the size of a resized image.
@@ -95,13 +95,13 @@ struct Preprocessing {
   [[nodiscard]] std::string describe() const;
 };
 
-// Returns the shorter side, in pixels, at which vector images are drawn before this preprocessing
-// (DecodeOptions::vector_side). It is twice the largest requested side, at most 4096, so that vector images
+// Returns the shorter side, in pixels, at which vector images are drawn before this preprocessing. It is twice the largest
+// requested side, at most 4096, so that vector images
 // get the same antialiased resize as raster images.
 int vector_side(const Preprocessing& preprocessing);
 
 // Up to the 8-bit pixels before rescaling: RGB, output_height x output_width. Only what the crop keeps is
-// computed. kUsage for an image or sizes that contradict themselves.
+// computed. kUsage for an image or sizes that contradict themselves. Thread-safe.
 Result<Image> preprocess_pixels(const Image& image, const Preprocessing& preprocessing);
 // Everything: out is [3, output_height, output_width], planar; kUsage if it has another size. Thread-safe.
 Status preprocess(const Image& image, const Preprocessing& preprocessing, std::span<float> out);

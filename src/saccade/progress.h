@@ -16,7 +16,7 @@ struct ProgressUpdate {
   bool bytes = false;       // done and total are bytes, not things
 };
 
-// Called now and then from the thread that does the work; must return quickly. May be empty.
+// Called now and then on the thread that made the call; must return quickly. May be empty.
 using ProgressCallback = std::function<void(const ProgressUpdate&)>;
 
 }  // namespace saccade

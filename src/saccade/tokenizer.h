@@ -74,9 +74,9 @@ class Tokenizer {
   [[nodiscard]] virtual int32_t pad_id() const = 0;
 };
 
-// Loads the tokenizer of a checkpoint folder. Its files determine the kind (tokenizer_files.h lists the
-// kinds). Returns kNotFound without tokenizer files, kUnsupported for an unknown kind or option, and kBadData
-// for a fault in a file; messages name the file.
+// Loads the tokenizer of a checkpoint folder. Its files determine the kind: the byte-pair encodings of CLIP, WordPiece
+// (BERT), or SentencePiece. kNotFound without tokenizer files, kUnsupported for an unknown kind or option, kBadData for a
+// fault in a file; messages name the file.
 Result<std::unique_ptr<Tokenizer>> load_tokenizer(const std::filesystem::path& folder, TextCleanup cleanup);
 
 // Returns CLIP's own tokenizer of 49,408 tokens (OpenAI's bpe_simple_vocab_16e6), with OpenAI's clean-up.

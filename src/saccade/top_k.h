@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <span>
 #include <stop_token>
+#include <string_view>
 
 #include "saccade/matrix.h"
 #include "saccade/result.h"
@@ -17,10 +18,15 @@ enum class Metric {
   kCosine,  // cosine similarity; vectors of any length. A vector of zeros has similarity 0 to everything
 };
 
+// Returns "inner_product" or "cosine". Thread-safe.
+std::string_view name(Metric metric);
+// Returns the metric of that name. kUsage, which lists the names, for any other name. Thread-safe.
+Result<Metric> parse_metric(std::string_view name);
+
 // Options of top_k.
 struct TopKOptions {
   Metric metric = Metric::kInnerProduct;  // score
-  int threads = 0;                        // 0: one for each processor of the process
+  int threads = 0;                        // 0: one for each processor of the process; at most 1,024
   // Empty, or one byte a row: 0 leaves the row out.
   std::span<const uint8_t> allowed = {};
   std::stop_token stop = {};  // ends the call within milliseconds of a request, with kCancelled
@@ -35,8 +41,9 @@ struct TopK {
 
 // Finds the k rows with the highest score for each query. queries: [m, dim], rows: [n, dim]. Equal scores are
 // ordered by row number, lower first; rows whose score is NaN are never returned. Results are bit-identical
-// for any number of threads, and for a query alone or in a batch. kUsage for k < 1 and for more than 2^48 results of all
-// queries, kMismatch for widths or a filter that do not fit.
+// for any number of threads, and for a query alone or in a batch. kUsage for k < 1, for more than 2^48 results of all
+// queries and for a number of threads out of range; kMismatch for widths or a filter that do not fit; kCancelled after a
+// stop request.
 // Cost: for a few queries one read of all rows at the speed of memory; for many n x m x dim multiply-adds. kCosine
 // copies both matrices. Thread-safe.
 Result<TopK> top_k(MatrixView<const float> queries, MatrixView<const float> rows, int64_t k,

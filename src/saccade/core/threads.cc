@@ -5,7 +5,10 @@
 #include <exception>
 #include <memory>
 #include <sched.h>
+#include <system_error>
 #include <utility>
+
+#include "saccade/core/error.h"
 
 namespace saccade {
 
@@ -16,10 +19,22 @@ int available_processors() {
   return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
 
+Status check_threads(int threads) {
+  if (threads >= 0 && threads <= kMostThreads) return {};
+  return fail(ErrorCode::kUsage, "{} threads, expected 0 to {}", threads, kMostThreads);
+}
+
 ThreadPool::ThreadPool(int threads) {
   if (threads <= 0) threads = available_processors();
   workers_.reserve(static_cast<size_t>(threads));
-  for (int i = 0; i < threads; ++i) workers_.emplace_back([this] { work(); });
+  for (int i = 0; i < threads; ++i) {
+    try {
+      workers_.emplace_back([this] { work(); });
+    } catch (const std::system_error&) {
+      if (workers_.empty()) throw;
+      return;
+    }
+  }
 }
 
 ThreadPool::~ThreadPool() {

@@ -11,13 +11,20 @@
 #include <thread>
 #include <vector>
 
+#include "saccade/result.h"
+
 namespace saccade {
+
+// Largest number of threads that a caller may ask for.
+inline constexpr int kMostThreads = 1024;
+// kUsage for a number of threads below 0 or above kMostThreads.
+Status check_threads(int threads);
 
 // Runs tasks on `threads` threads; all methods may be called from any thread.
 class ThreadPool {
  public:
   // Starts the threads. threads = 0 uses as many as the processors available to this process (its affinity
-  // mask).
+  // mask). Starts fewer if the system has no more threads; throws std::system_error if it has none.
   explicit ThreadPool(int threads = 0);
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;

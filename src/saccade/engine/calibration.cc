@@ -1,9 +1,11 @@
 #include "saccade/calibration.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <utility>
 
+#include "saccade/core/enum_names.h"
 #include "saccade/core/error.h"
 #include "saccade/core/threads.h"
 #include "saccade/engine/calibration_state.h"
@@ -13,11 +15,6 @@
 
 namespace saccade {
 namespace {
-
-Status check_threads(int threads) {
-  if (threads >= 0) return {};
-  return fail(ErrorCode::kUsage, "{} threads, expected 0 or more", threads);
-}
 
 Status check_allowed(MatrixView<const float> rows, std::span<const uint8_t> allowed) {
   if (allowed.empty() || std::ssize(allowed) == rows.rows()) return {};
@@ -74,6 +71,18 @@ Result<LabelledQueries> labelled(MatrixView<const float> rows, const KnownQuerie
 }
 
 }  // namespace
+
+static std::span<const EnumName<QueryKind>> enum_names(QueryKind) {
+  static constexpr std::array<EnumName<QueryKind>, 2> kNames{
+      {{QueryKind::kText, "text"}, {QueryKind::kImage, "image"}}};
+  return kNames;
+}
+std::string_view name(QueryKind kind) {
+  return enum_name(kind);
+}
+Result<QueryKind> parse_query_kind(std::string_view name) {
+  return parse_name<QueryKind>("kind", name);
+}
 
 Result<Calibration> Calibration::learn(MatrixView<const float> rows, const KnownQueries& queries,
                                        const CalibrationOptions& options) {

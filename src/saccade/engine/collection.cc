@@ -134,6 +134,7 @@ Result<ImageMetadata> Collection::metadata(int64_t id) const {
 }
 
 Result<std::vector<Collection::FieldValue>> Collection::values(std::string_view field, int64_t most) const {
+  if (most < 0) return fail(ErrorCode::kUsage, "most is {}, expected 0 or more", most);
   SACCADE_ASSIGN(const auto found, state_->reader().values_of(field, most));
   std::vector<FieldValue> values;
   for (const auto& [value, items] : found) values.push_back({value, items});

@@ -7,6 +7,7 @@
 
 #include "saccade/core/error.h"
 #include "saccade/core/files/files.h"
+#include "saccade/core/threads.h"
 #include "saccade/engine/encoder_state.h"
 #include "saccade/image/image_codec.h"
 #include "saccade/image/read_pixels.h"
@@ -199,7 +200,7 @@ Result<LateInteraction*> late_of(EncoderBackend& backend, std::string_view name)
 }  // namespace
 
 Result<Encoder> Encoder::load(std::string_view checkpoint, const EncoderOptions& options) {
-  if (options.threads < 0) return fail(ErrorCode::kUsage, "{} threads, expected 0 or more", options.threads);
+  SACCADE_TRY(check_threads(options.threads));
   BackendOptions backend;
   backend.precision = options.precision;
   backend.threads = options.threads;

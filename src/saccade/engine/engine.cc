@@ -12,11 +12,13 @@
 #include "saccade/collection/catalog/filter.h"
 #include "saccade/collection/weaviate/address.h"
 #include "saccade/core/error.h"
+#include "saccade/core/threads.h"
 #include "saccade/engine/collection_state.h"
 #include "saccade/engine/core.h"
 #include "saccade/engine/encoder_state.h"
 #include "saccade/engine/lazy_decoders.h"
 #include "saccade/engine/query_conversion.h"
+#include "saccade/image/decode/video.h"
 #include "saccade/nn/workers.h"
 #include "saccade/search/answer_warnings.h"
 #include "saccade/search/fusion.h"
@@ -89,11 +91,21 @@ Result<Answer> answer_of(const SearchAnswer& found, const CollectionReader& coll
   return answer;
 }
 
-Result<IngestOptions> ingest_options(const IndexOptions& options) {
+Status check_options(const IndexOptions& options) {
   SACCADE_TRY(check_batch_size(options.batch_size));
+  if (!(options.video_seconds >= 0) || std::isinf(options.video_seconds)) {
+    return fail(ErrorCode::kUsage, "video_seconds is {}, expected 0 or more", options.video_seconds);
+  }
+  if (options.video_frames < 0 || options.video_frames > 1000) {
+    return fail(ErrorCode::kUsage, "video_frames is {}, expected 0 to 1000", options.video_frames);
+  }
   if (options.max_pixels < 1) {
     return fail(ErrorCode::kUsage, "max_pixels is {}, expected 1 or more", options.max_pixels);
   }
+  return {};
+}
+
+IngestOptions ingest_options(const IndexOptions& options) {
   IngestOptions ingest;
   ingest.prune = options.prune;
   ingest.retry_failed = options.retry_failed;
@@ -101,6 +113,12 @@ Result<IngestOptions> ingest_options(const IndexOptions& options) {
   ingest.hidden = options.hidden;
   ingest.exclude = options.exclude;
   ingest.captions = options.captions;
+  ingest.ignore_files = options.ignore_files;
+  ingest.sidecar_captions = options.sidecars;
+  ingest.facts = options.metadata;
+  ingest.video_tools = find_video_tools();
+  ingest.videos.every_seconds = options.video_seconds;
+  ingest.videos.most_frames = options.video_frames;
   ingest.batch = options.batch_size;
   ingest.limits.max_pixels = options.max_pixels;
   return ingest;
@@ -171,7 +189,7 @@ Result<Engine> Engine::open(std::string_view address, const EngineOptions& optio
                 "{}: expected the folder of a collection, or an address like weaviate://HOST:PORT/Name",
                 address);
   }
-  if (options.threads < 0) return fail(ErrorCode::kUsage, "{} threads, expected 0 or more", options.threads);
+  SACCADE_TRY(check_threads(options.threads));
   if (address.empty())
     return fail(ErrorCode::kUsage, "an empty address, expected the folder of a collection");
   auto state = std::make_unique<State>();
@@ -196,10 +214,10 @@ Result<Engine> Engine::open(std::string_view address, const EngineOptions& optio
 }
 
 Result<IndexReport> Engine::index(std::span<const std::filesystem::path> paths, const IndexOptions& options) {
-  SACCADE_ASSIGN(const IngestOptions ingest, ingest_options(options));
+  SACCADE_TRY(check_options(options));
   state_->take_notes();
   SACCADE_ASSIGN(const IngestReport ingested,
-                 state_->core->index(paths, ingest, options.on_progress, options.stop));
+                 state_->core->index(paths, ingest_options(options), options.on_progress, options.stop));
   IndexReport report = report_of(ingested);
   report.notes = state_->take_notes();
   return report;
@@ -212,8 +230,10 @@ Result<IndexReport> Engine::index(std::initializer_list<std::filesystem::path> p
 
 Status Engine::watch(std::span<const std::filesystem::path> paths, const IndexOptions& options,
                      const std::function<void(const IndexReport&)>& on_change) {
+  SACCADE_TRY(check_options(options));
+  if (paths.empty()) return fail(ErrorCode::kUsage, "watch: no paths, expected folders to follow");
   WatchOptions watching;
-  SACCADE_ASSIGN(watching.ingest, ingest_options(options));
+  watching.ingest = ingest_options(options);
   const auto news = [&](const WatchNews& happened) {
     if (!happened.report || !on_change) return;
     IndexReport report = report_of(*happened.report);

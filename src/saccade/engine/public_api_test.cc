@@ -307,6 +307,37 @@ void expect_same(const saccade::Answer& one, const saccade::Answer& other) {
   }
 }
 
+TEST_F(PublicApi, FramesOfVideosAreIndexed) {
+  saccade::Engine engine = filled();
+  const std::string video = (folder_ / "images/clip.mp4").string();
+  const std::string made =
+      "ffmpeg -nostdin -v error -f lavfi -i color=red:s=64x48:d=2:r=10 -c:v mpeg4 '" + video + "'";
+  if (std::system(made.c_str()) != 0) GTEST_SKIP() << "there is no ffmpeg";  // NOLINT(concurrency-mt-unsafe)
+  EXPECT_EQ(engine.index({folder_ / "images"}, {.video_frames = 0})->added, 0);
+  EXPECT_EQ(engine.index({folder_ / "images"})->added, 1);
+  const auto images = engine.images("path~clip");
+  ASSERT_TRUE(images) << images.error().message;
+  ASSERT_EQ(images->size(), 1U);
+  EXPECT_THAT(images->front().path.string(), HasSubstr("clip.mp4#t="));
+  const std::vector<saccade::IndexOptions> all_wrong = {
+      {.video_seconds = -1}, {.video_seconds = std::nan("")}, {.video_frames = -1}, {.video_frames = 1001}};
+  for (const saccade::IndexOptions& wrong : all_wrong) {
+    EXPECT_EQ(engine.index({folder_ / "images"}, wrong).error().code, saccade::ErrorCode::kUsage);
+  }
+}
+
+TEST_F(PublicApi, OptionsOfIndexLeaveThingsOut) {
+  std::ofstream(folder_ / "images/red.txt") << "a tomato";
+  std::ofstream(folder_ / "images/.saccadeignore") << "blue.*\n";
+  auto engine =
+      saccade::Engine::open((folder_ / "c").string(), {.encoder = starter(), .create = true, .threads = 1});
+  ASSERT_TRUE(engine) << engine.error().message;
+  EXPECT_EQ(engine->index({folder_ / "images"}, {.sidecars = false})->added, 2);
+  EXPECT_EQ(engine->image(folder_ / "images/red.bmp")->caption, "");
+  EXPECT_EQ(engine->index({folder_ / "images"}, {.ignore_files = false})->added, 1);
+  EXPECT_EQ(engine->image(folder_ / "images/red.bmp")->caption, "a tomato");
+}
+
 TEST_F(PublicApi, ManyQueriesGetTheAnswersThatEachGetsAlone) {
   const saccade::Engine engine = filled();
   const auto red = engine.image(folder_ / "images/red.bmp");
@@ -796,7 +827,7 @@ TEST_F(PublicApi, WrongUseIsAnErrorThatNamesIt) {
   EXPECT_EQ(silent.error().code, saccade::ErrorCode::kIo);
   EXPECT_THAT(silent.error().message, HasSubstr("127.0.0.1:1"));
   EXPECT_EQ(saccade::Encoder::load(nowhere).error().code, saccade::ErrorCode::kNotFound);
-  const saccade::Engine engine = filled();
+  saccade::Engine engine = filled();
   const auto otherwise = saccade::Engine::open((folder_ / "c").string(), {.exact_decode = true});
   ASSERT_FALSE(otherwise);
   EXPECT_EQ(otherwise.error().code, saccade::ErrorCode::kUsage);
@@ -826,10 +857,61 @@ TEST_F(PublicApi, WrongUseIsAnErrorThatNamesIt) {
   asked_to_stop.request_stop();
   EXPECT_EQ(engine.search("red", {.stop = asked_to_stop.get_token()}).error().code,
             saccade::ErrorCode::kCancelled);
+  for (const int threads : {-1, 1025}) {
+    const auto refused = saccade::Encoder::load(starter(), {.threads = threads});
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, saccade::ErrorCode::kUsage);
+    EXPECT_THAT(refused.error().message, HasSubstr(std::to_string(threads) + " threads, expected 0 to 1024"));
+  }
+  const saccade::Status followed = engine.watch({}, {}, {});
+  ASSERT_FALSE(followed);
+  EXPECT_EQ(followed.error().code, saccade::ErrorCode::kUsage);
+  EXPECT_EQ(engine.collection()->values("format", -1).error().code, saccade::ErrorCode::kUsage);
   EXPECT_EQ(engine.search("red", {.filter = "width>>3"}).error().code, saccade::ErrorCode::kUsage);
   EXPECT_EQ(engine.search("red", {.keyword_weight = 2}).error().code, saccade::ErrorCode::kUsage);
   EXPECT_EQ(engine.search(saccade::Query::image(folder_ / "gone.png")).error().code,
             saccade::ErrorCode::kNotFound);
+}
+
+// `all`: every value of the enum with its name, in the order of the message.
+template <typename E>
+void expect_names(saccade::Result<E> (*parse)(std::string_view),
+                  const std::vector<std::pair<E, std::string_view>>& all) {
+  std::string listed;
+  for (const auto& [value, named] : all) {
+    EXPECT_EQ(saccade::name(value), named);
+    const saccade::Result<E> parsed = parse(named);
+    ASSERT_TRUE(parsed) << parsed.error().message;
+    EXPECT_EQ(*parsed, value);
+    listed += (listed.empty() ? "" : ", ") + std::string(named);
+  }
+  const saccade::Result<E> wrong = parse("Size");
+  ASSERT_FALSE(wrong);
+  EXPECT_EQ(wrong.error().code, saccade::ErrorCode::kUsage);
+  EXPECT_THAT(wrong.error().message, testing::EndsWith(" is \"Size\", expected one of " + listed));
+}
+
+TEST(Names, OfOptionsAreWrittenAndRead) {
+  expect_names<saccade::Order>(saccade::parse_order,
+                               {{saccade::Order::kScore, "score"}, {saccade::Order::kDate, "date"}});
+  expect_names<saccade::RerankMethod>(saccade::parse_rerank_method,
+                                      {{saccade::RerankMethod::kStrongest, "strongest"},
+                                       {saccade::RerankMethod::kCosine, "cosine"},
+                                       {saccade::RerankMethod::kMaxSim, "maxsim"},
+                                       {saccade::RerankMethod::kMatch, "match"}});
+  expect_names<saccade::MapMethod>(saccade::parse_map_method, {{saccade::MapMethod::kLegrad, "legrad"},
+                                                               {saccade::MapMethod::kChefer, "chefer"}});
+  expect_names<saccade::Compose>(saccade::parse_compose, {{saccade::Compose::kSum, "sum"},
+                                                          {saccade::Compose::kSlerp, "slerp"},
+                                                          {saccade::Compose::kDirection, "direction"}});
+  expect_names<saccade::Precision>(saccade::parse_precision, {{saccade::Precision::kFp32, "fp32"},
+                                                              {saccade::Precision::kBf16, "bf16"},
+                                                              {saccade::Precision::kInt8, "int8"},
+                                                              {saccade::Precision::kAuto, "auto"}});
+  expect_names<saccade::Metric>(saccade::parse_metric, {{saccade::Metric::kInnerProduct, "inner_product"},
+                                                        {saccade::Metric::kCosine, "cosine"}});
+  expect_names<saccade::QueryKind>(saccade::parse_query_kind, {{saccade::QueryKind::kText, "text"},
+                                                               {saccade::QueryKind::kImage, "image"}});
 }
 
 TEST(TopK, IsExactOverYourOwnMatrix) {

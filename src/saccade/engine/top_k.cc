@@ -1,9 +1,11 @@
 #include "saccade/top_k.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 
+#include "saccade/core/enum_names.h"
 #include "saccade/core/error.h"
 #include "saccade/core/threads.h"
 #include "saccade/embeddings.h"
@@ -30,6 +32,18 @@ Matrix<float> normalized(MatrixView<const float> rows) {
 
 }  // namespace
 
+static std::span<const EnumName<Metric>> enum_names(Metric) {
+  static constexpr std::array<EnumName<Metric>, 2> kNames{
+      {{Metric::kInnerProduct, "inner_product"}, {Metric::kCosine, "cosine"}}};
+  return kNames;
+}
+std::string_view name(Metric metric) {
+  return enum_name(metric);
+}
+Result<Metric> parse_metric(std::string_view name) {
+  return parse_name<Metric>("metric", name);
+}
+
 float dot(std::span<const float> a, std::span<const float> b) {
   double sum = 0;
   for (size_t i = 0; i < std::min(a.size(), b.size()); ++i) sum += static_cast<double>(a[i]) * b[i];
@@ -43,7 +57,7 @@ Result<TopK> top_k(MatrixView<const float> queries, MatrixView<const float> rows
   if (k > most) {
     return fail(ErrorCode::kUsage, "k is {}, expected {} or less for {} queries", k, most, queries.rows());
   }
-  if (options.threads < 0) return fail(ErrorCode::kUsage, "{} threads, expected 0 or more", options.threads);
+  SACCADE_TRY(check_threads(options.threads));
   Matrix<float> unit_queries;
   Matrix<float> unit_rows;
   if (options.metric == Metric::kCosine) {

@@ -1,6 +1,16 @@
 #include "saccade/match.h"
 
+#include "saccade/core/enum_names.h"
+#include "saccade/search/search_query.h"
+
 namespace saccade {
+
+std::string_view name(Order order) {
+  return enum_name(order);
+}
+Result<Order> parse_order(std::string_view name) {
+  return parse_name<Order>("order", name);
+}
 
 std::string_view name(Match match) {
   switch (match) {

@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "saccade/core/enum_names.h"
+#include "saccade/core/error.h"
 #include "saccade/index/max_sim.h"
 #include "saccade/search/hit_pictures.h"
 #include "saccade/search/query_language.h"
@@ -196,6 +198,12 @@ std::span<const EnumName<RerankMethod>> enum_names(RerankMethod) {
                                                                  {RerankMethod::kMaxSim, "maxsim"},
                                                                  {RerankMethod::kMatch, "match"}}};
   return kWords;
+}
+std::string_view name(RerankMethod method) {
+  return enum_name(method);
+}
+Result<RerankMethod> parse_rerank_method(std::string_view name) {
+  return parse_name<RerankMethod>("rerank_by", name);
 }
 
 Result<SearchAnswer> search_and_rerank(const CollectionReader& collection, EncoderBackend& encoder,
