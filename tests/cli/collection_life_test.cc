@@ -174,6 +174,45 @@ TEST_F(Life, FiltersAskForWhatFilesSay) {
                  {"--filter: column 7: expected a value"});
 }
 
+// A caption that came from a file's own metadata goes with that content, also if the new content is that of another
+// image of the collection.
+TEST_F(Life, EmbeddedCaptionsGoWithTheContentThatTheyCameFrom) {
+  const auto photograph = [&](const std::string& name, uint8_t grey, const std::string& description) {
+    save(name, {32, 32, 3, PixelMode::kRgb, std::vector<uint8_t>(32 * 32 * 3, grey)});
+    if (!description.empty()) tag(folder_ / name, {"-ImageDescription=" + description});
+  };
+  photograph("pictures/a.jpg", 40, "a tower at dusk");
+  photograph("pictures/b.jpg", 120, "a clock in fog");
+  photograph("pictures/c.jpg", 200, "");
+  ASSERT_EQ(run({"index", "pictures", "-c", "c", "-m", "model"}).code, 0);
+  const auto caption = [&](const std::string& name) {
+    return run({"search", "-c", "c", "--filter", "path~" + name, "--format", "{caption}"}).out;
+  };
+  EXPECT_EQ(caption("a.jpg"), "a tower at dusk\n");
+  // The content of b comes in a's place, and that of c in b's.
+  fs::rename(folder_ / "pictures/b.jpg", folder_ / "pictures/a.jpg");
+  fs::copy_file(folder_ / "pictures/c.jpg", folder_ / "pictures/b.jpg");
+  EXPECT_EQ(json_of(run({"index", "pictures", "-c", "c", "--json"}))["updated"], 2);
+  EXPECT_EQ(caption("a.jpg"), "a clock in fog\n");
+  EXPECT_EQ(caption("b.jpg"), "\n");
+  // Content that is new, without metadata to be read.
+  photograph("pictures/a.jpg", 90, "a bridge");
+  EXPECT_EQ(json_of(run({"index", "pictures", "-c", "c", "--no-metadata", "--json"}))["updated"], 1);
+  EXPECT_EQ(caption("a.jpg"), "\n");
+  // A caption from beside the image stays with its path.
+  write("pictures/c.txt", "a lamp");
+  ASSERT_EQ(run({"index", "pictures", "-c", "c"}).code, 0);
+  fs::remove(folder_ / "pictures/c.txt");
+  fs::copy_file(folder_ / "pictures/a.jpg", folder_ / "pictures/c.jpg", fs::copy_options::overwrite_existing);
+  EXPECT_EQ(json_of(run({"index", "pictures", "-c", "c", "--json"}))["updated"], 1);
+  EXPECT_EQ(caption("c.jpg"), "a lamp\n");
+  // So does one whose file cannot be read any more.
+  write("pictures/c.txt", std::string((64 << 10) + 1, 'x'));
+  EXPECT_THAT(run({"index", "pictures", "-c", "c"}).out,
+              HasSubstr("1  caption files not read; the captions of their images are unchanged:\n"));
+  EXPECT_EQ(caption("c.jpg"), "a lamp\n");
+}
+
 TEST_F(Life, RawFilesComeInAndAreShownOnceWithTheirJpegs) {
   const fs::path fixtures = fs::path(kSourceDir) / "tests/data/raw";
   picture("pictures/green.png", 20, 200, 20);
@@ -287,8 +326,11 @@ TEST_F(Life, IndexDoesNotPruneWhereADiskMayBeAway) {
   const Outcome refused = run({"index", "pictures", "-c", "c", "--prune"});
   EXPECT_EQ(refused.code, 3);
   EXPECT_THAT(refused.out, HasSubstr("empty (not mounted?): 4 images below it kept"));
+  EXPECT_THAT(refused.out, HasSubstr("4  kept although the file is gone\n"));
   EXPECT_THAT(refused.out, HasSubstr("--prune=force removes them"));
   EXPECT_EQ(json_of(run({"collection", "info", "-c", "c", "--json"}))["items"], 4);
+  EXPECT_THAT(run({"index", "pictures", "-c", "c"}).out,
+              HasSubstr("4  kept although the file is gone (saccade index --prune removes them)\n"));
   fs::remove(folder_ / "pictures");
   EXPECT_EQ(run({"index", "pictures", "-c", "c", "--prune"}).code, 3);
   EXPECT_EQ(json_of(run({"collection", "info", "-c", "c", "--json"}))["items"], 4);

@@ -62,7 +62,8 @@ std::string not_looked_at_text(const NotLookedAt& passed) {
 
 }  // namespace
 
-std::string report_text(const IngestReport& report, const std::string& collection) {
+std::string report_text(const IngestReport& report, const IngestOptions& options,
+                        const std::string& collection) {
   std::string text = fmt::format("{}: {} seen in {}", one_line(collection), counted(report.seen, "file"),
                                  duration_text(report.seconds.total));
   if (report.seconds.total > 0 && report.added + report.updated > 0) {
@@ -80,7 +81,9 @@ std::string report_text(const IngestReport& report, const std::string& collectio
   line(report.moved, "found under another path");
   line(report.unchanged, "unchanged");
   line(report.removed, "removed: the file is gone");
-  line(report.missing, "kept although the file is gone (saccade index --prune)");
+  // With `prune`, the failures say why each was kept.
+  line(report.missing, options.prune ? "kept although the file is gone"
+                                     : "kept although the file is gone (saccade index --prune removes them)");
   line(report.videos, report.videos == 1 ? "video looked into: its frames are counted above"
                                          : "videos looked into: their frames are counted above");
   line(report.facts_read,
@@ -96,7 +99,7 @@ std::string report_text(const IngestReport& report, const std::string& collectio
     for (const Failure& failure : failures)
       text += fmt::format("             {}: {}\n", one_line(failure.path), one_line(failure.reason));
   };
-  list(report.unread_captions, "caption files not read, their images have none:");
+  list(report.unread_captions, "caption files not read; the captions of their images are unchanged:");
   list(report.failed, "failed:");
   return text;
 }

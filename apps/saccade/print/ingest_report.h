@@ -10,8 +10,9 @@
 
 namespace saccade::app {
 
-// Counts, and a line a failure.
-std::string report_text(const IngestReport& report, const std::string& collection);
+// Counts of a run with `options`, and one line per failure.
+std::string report_text(const IngestReport& report, const IngestOptions& options,
+                        const std::string& collection);
 
 // Says so where there was nothing to take in; `input` is the first of the paths looked at.
 void warn_of_no_pictures(const IngestReport& report, std::string_view input, Messages& messages);
