@@ -166,7 +166,7 @@ Result<int> run_info(const CollectionArguments& arguments, Session& session) {
                         counted(summary.without_files, "image"));
   }
   if (summary.removed > 0) {
-    text += fmt::format("kept out     {} (saccade collection remove --forget lets them in)\n",
+    text += fmt::format("kept out     {} (saccade collection remove --forget allows them again)\n",
                         counted(summary.removed, "image"));
   }
   if (const VectorIndex* index = collection.index()) {
@@ -247,8 +247,8 @@ Result<int> run_forget(const CollectionArguments& arguments, Session& session) {
   if (arguments.json) {
     SACCADE_TRY(session.out.write_json({{"collection", arguments.collection}, {"forgotten", forgotten}}));
   } else {
-    SACCADE_TRY(session.out.write(fmt::format("{} may come in again: the next saccade index takes them\n",
-                                              counted(forgotten, "image"))));
+    SACCADE_TRY(session.out.write(fmt::format("{} allowed again: the next saccade index adds {}\n",
+                                              counted(forgotten, "image"), forgotten == 1 ? "it" : "them")));
   }
   return some_failed ? kSomeFailed : kDone;
 }
@@ -290,9 +290,9 @@ Result<int> run_remove(const CollectionArguments& arguments, Session& session) {
     SACCADE_TRY(session.out.write_json({{"collection", arguments.collection}, {"removed", removed}}));
   } else {
     SACCADE_TRY(session.out.write(fmt::format(
-        "{} removed from the collection, to stay out (--forget lets them in again); the files were not "
-        "touched\n",
-        counted(removed, "image"))));
+        "{} removed from the collection; index leaves {} out from now on (--forget allows {} again), and the "
+        "files were not touched\n",
+        counted(removed, "image"), removed == 1 ? "it" : "them", removed == 1 ? "it" : "them")));
   }
   return some_failed ? kSomeFailed : kDone;
 }

@@ -752,7 +752,7 @@ TEST_F(Cli, DemoShowsSeveralSearches) {
   // The demo calibrates match probabilities for its collection, or says why it cannot.
   EXPECT_TRUE(std::filesystem::exists(folder_ / "d/background.safetensors"));
   EXPECT_THAT(starter.out, HasSubstr("match probabilities are unknown: "));
-  EXPECT_THAT(starter.out, HasSubstr("are too few to learn from"));
+  EXPECT_THAT(starter.out, HasSubstr("are too few to calibrate scores"));
   const auto about = read_file(folder_ / "starter.html");
   ASSERT_TRUE(about.has_value());
   EXPECT_THAT(*about, HasSubstr("<p>The starter checkpoint was made for icons, emoji, clip art and stamps"));

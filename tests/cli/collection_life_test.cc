@@ -393,6 +393,10 @@ TEST_F(Life, RemovedPicturesStayOutUntilForgotten) {
   make_collection();
   const Outcome removed = run({"collection", "remove", "-c", "c", "pictures/red.png"});
   EXPECT_EQ(removed.code, 0) << removed.err;
+  EXPECT_EQ(
+      removed.out,
+      "1 image removed from the collection; index leaves it out from now on (--forget allows it again), and "
+      "the files were not touched\n");
   const Outcome gone = run({"collection", "remove", "-c", "c", "pictures/red.png", "--json"});
   EXPECT_EQ(gone.code, 3);
   EXPECT_EQ(json_of(gone)["removed"], 0);
@@ -403,6 +407,9 @@ TEST_F(Life, RemovedPicturesStayOutUntilForgotten) {
   EXPECT_EQ(json_of(run({"collection", "remove", "-c", "c", "--forget", "pictures", "--json"}))["forgotten"],
             1);
   EXPECT_EQ(run({"collection", "remove", "-c", "c", "--forget", "pictures"}).code, 3);
+  ASSERT_EQ(run({"collection", "remove", "-c", "c", "pictures/blue.png", "pictures/green.png"}).code, 0);
+  EXPECT_EQ(run({"collection", "remove", "-c", "c", "--forget", "pictures"}).out,
+            "2 images allowed again: the next saccade index adds them\n");
   EXPECT_EQ(json_of(run({"index", "pictures", "-c", "c", "--json"}))["added"], 1);
   expect_failure({"collection", "remove", "-c", "c", "--forget", "--id", "1"}, 2,
                  {"--forget takes the PATHs"});

@@ -86,10 +86,9 @@ std::string report_text(const IngestReport& report, const IngestOptions& options
                                      : "kept although the file is gone (saccade index --prune removes them)");
   line(report.videos, report.videos == 1 ? "video looked into: its frames are counted above"
                                          : "videos looked into: their frames are counted above");
-  line(report.facts_read,
-       "of these looked into for what their files say of themselves, which was not kept before");
+  line(report.facts_read, "of these had their embedded metadata read, which was not stored before");
   line(report.stayed_out,
-       "kept out: taken out of the collection before (saccade collection remove --forget lets them in)");
+       "left out: removed from the collection before (saccade collection remove --forget allows them again)");
   line(report.skipped_failed, "skipped: failed before (--retry-failed tries again)");
   if (const std::string passed = not_looked_at_text(report.not_looked_at); !passed.empty()) {
     text += fmt::format("  not looked at: {}\n", passed);

@@ -84,7 +84,7 @@ constexpr std::array kCriteria = {
         [](const DuplicateCandidate&) { return std::string("the shortest path"); }},
     Criterion{
         [](const DuplicateCandidate& c, const LargestBytes&) { return Key(c.item.id, 0); },
-        [](const DuplicateCandidate&) { return std::string("as good as another, and first of these"); }},
+        [](const DuplicateCandidate&) { return std::string("indexed first; nothing else tells them apart"); }},
 };
 
 LargestBytes largest_bytes(const std::vector<const DuplicateCandidate*>& candidates) {

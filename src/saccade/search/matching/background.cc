@@ -37,7 +37,7 @@ int64_t count_of(MatrixView<const float> rows, std::span<const uint8_t> allowed)
 
 std::string too_few(int64_t pictures) {
   if (pictures >= kFewestRows) return {};
-  return fmt::format("{} {} too few to learn from how scores fall, {} are needed", counted(pictures, "image"),
+  return fmt::format("{} {} too few to calibrate scores, {} are needed", counted(pictures, "image"),
                      pictures == 1 ? "is" : "are", kFewestRows);
 }
 
