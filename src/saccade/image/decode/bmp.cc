@@ -60,7 +60,7 @@ Result<Header> read_header(const Reader& in, int64_t max_pixels) {
   const int64_t rows = std::abs(height);
   if (width <= 0 || rows == 0) return fail(ErrorCode::kBadData, "BMP: size {} x {}", width, height);
   if (rows > max_pixels / width) {
-    return fail(ErrorCode::kLimit, "{} x {} pixels, limit {} in all", width, rows, max_pixels);
+    return fail(ErrorCode::kLimit, "{} x {} pixels; the limit is {} pixels", width, rows, max_pixels);
   }
   header.width = static_cast<int>(width);
   header.height = static_cast<int>(rows);

@@ -449,7 +449,8 @@ class Decoder {
   [[nodiscard]] Status check_pixels(int64_t width, int64_t height) const {
     if (width <= 0 || height <= 0) return fail(ErrorCode::kBadData, "size {} x {}", width, height);
     if (height > options_.max_pixels / width) {
-      return fail(ErrorCode::kLimit, "{} x {} pixels, limit {} in all", width, height, options_.max_pixels);
+      return fail(ErrorCode::kLimit, "{} x {} pixels; the limit is {} pixels", width, height,
+                  options_.max_pixels);
     }
     return {};
   }

@@ -47,7 +47,7 @@ class Reader {
       return fail(ErrorCode::kBadData, "raw: size {} x {}", picture.width, picture.height);
     }
     if (picture.height > options_.max_pixels / picture.width) {
-      return fail(ErrorCode::kLimit, "{} x {} pixels, limit {} in all", picture.width, picture.height,
+      return fail(ErrorCode::kLimit, "{} x {} pixels; the limit is {} pixels", picture.width, picture.height,
                   options_.max_pixels);
     }
     constexpr int kOnItsSide = 4;

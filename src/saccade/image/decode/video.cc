@@ -220,7 +220,7 @@ Result<Video> probe(const VideoReading& reading) {
                 video.height);
   }
   if (int64_t{video.width} * video.height > reading.options.max_pixels) {
-    return fail(ErrorCode::kLimit, "{} x {} pixels, limit {}", video.width, video.height,
+    return fail(ErrorCode::kLimit, "{} x {} pixels; the limit is {} pixels", video.width, video.height,
                 reading.options.max_pixels);
   }
   if (lies_on_its_side(stream)) std::swap(video.width, video.height);
