@@ -425,13 +425,12 @@ Result<Background> read_background(const CollectionReader& collection) {
     return read().in(std::string(kBackgroundName));
   }
   const std::filesystem::path path = collection.files() / kBackgroundName;
-  const auto read = [&]() -> Result<Background> {
-    std::error_code error;
-    if (!std::filesystem::exists(path, error)) return fail(ErrorCode::kNotFound, "not measured yet");
-    SACCADE_ASSIGN(const SafeTensors file, SafeTensors::open(path));
-    return background_in(file, checkpoint);
-  };
-  return read().in(path.string());
+  std::error_code error;
+  if (!std::filesystem::exists(path, error)) {
+    return fail(ErrorCode::kNotFound, "{}: not measured yet", path.string());
+  }
+  SACCADE_ASSIGN(const SafeTensors file, SafeTensors::open(path));
+  return background_in(file, checkpoint).in(path.string());
 }
 
 Result<bool> background_is_due(const CollectionReader& collection) {

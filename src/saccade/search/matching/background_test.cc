@@ -463,7 +463,9 @@ TEST_F(BackgroundTest, ADamagedFileIsAnErrorAndMeasuredAnew) {
     put(std::string_view(*whole).substr(0, length));
     const auto background = read_background(open());
     ASSERT_FALSE(background.has_value()) << length;
-    EXPECT_THAT(background.error().message, HasSubstr(std::string(kBackgroundName)));
+    const std::string& message = background.error().message;
+    EXPECT_THAT(message, HasSubstr(std::string(kBackgroundName)));
+    EXPECT_EQ(message.find(kBackgroundName), message.rfind(kBackgroundName)) << message;
   }
   EXPECT_TRUE(refresh());
   // Any byte: an error, or another number; never more than that.
