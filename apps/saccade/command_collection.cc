@@ -28,6 +28,7 @@
 #include "saccade/search/composed/collection_composer.h"
 #include "saccade/search/composed/composer_trial.h"
 #include "saccade/search/matching/tuning_texts.h"
+#include "saccade/text/utf8.h"
 
 #include "choice.h"
 #include "collection_choice.h"
@@ -484,6 +485,20 @@ Result<int> run_export(const CollectionArguments& arguments, Session& session) {
   SACCADE_ASSIGN(const CollectionReader collection, CollectionReader::open(arguments.collection));
   SACCADE_TRY(check_output_folder(arguments.folder, {.closed = {arguments.collection}}).in("export"));
   SACCADE_ASSIGN(const int64_t items, export_collection(collection, arguments.folder));
+  int64_t changed = 0;
+  if (collection.index() == nullptr) {  // a cluster holds no other paths
+    SACCADE_TRY(collection.for_each_item([&](const Item& item) {
+      changed += to_valid_utf8(item.path) == item.path ? 0 : 1;
+      return Status{};
+    }));
+  }
+  if (changed > 0) {
+    session.messages.warning(fmt::format(
+        "{} not UTF-8 and written with U+FFFD, as JSON holds no other bytes: an import does not find the "
+        "{}",
+        changed == 1 ? "1 path is" : fmt::format("{} paths are", count_text(changed)),
+        changed == 1 ? "file" : "files"));
+  }
   if (arguments.json) {
     SACCADE_TRY(session.out.write_json(
         {{"collection", arguments.collection}, {"folder", arguments.folder}, {"items", items}}));

@@ -538,6 +538,21 @@ TEST_F(Life, ExportImportAndMergeGoRound) {
   expect_failure({"collection", "export", "-c", "c", "out"}, 2, {"not empty"});
 }
 
+TEST_F(Life, ExportSaysWhichPathsItCannotWrite) {
+  picture("pictures/a.png", 200, 20, 20);
+  ASSERT_EQ(run({"index", "pictures", "-c", "c", "-m", "model"}).code, 0);
+  EXPECT_EQ(run({"collection", "export", "-c", "c", "out"}).err, "");
+  picture("pictures/caf\xe9.png", 20, 20, 200);
+  ASSERT_EQ(run({"index", "pictures", "-c", "c"}).code, 0);
+  const Outcome exported = run({"collection", "export", "-c", "c", "again"});
+  EXPECT_EQ(exported.code, 0);
+  EXPECT_EQ(exported.out, "2 images written to again\n");
+  EXPECT_EQ(
+      exported.err,
+      "saccade: warning: 1 path is not UTF-8 and written with U+FFFD, as JSON holds no other bytes: an import "
+      "does not find the file\n");
+}
+
 TEST_F(Life, ReencodeFillsASecondCollectionAndSwitchesALink) {
   make_collection();
   // The same model under another name and fingerprint.
