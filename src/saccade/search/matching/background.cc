@@ -441,8 +441,12 @@ Result<bool> background_is_due(const CollectionReader& collection) {
     return fail(there.error());
   }
   if (!there) return true;
+  const int64_t items = collection.item_count();
+  // A collection that was too small is measured as soon as it has grown: it may be large enough, and its reason says
+  // how many images there are.
+  if (there->items < kFewestRows && items > there->items) return true;
   SACCADE_ASSIGN(const CollectionSummary summary, collection.summary());
-  return outgrown(there->items, collection.item_count()) || outgrown(there->captions, summary.captions);
+  return outgrown(there->items, items) || outgrown(there->captions, summary.captions);
 }
 
 Result<std::optional<Background>> refresh_background(const CollectionReader& collection,

@@ -32,6 +32,7 @@ namespace saccade {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 constexpr int64_t kDim = 48;
 constexpr char kFingerprint[] = "2222222222222222222222222222222222222222222222222222222222222222";
@@ -409,6 +410,21 @@ TEST_F(BackgroundTest, IsMeasuredAgainOnlyWhenTheCollectionHasOutgrownIt) {
   add(1);
   EXPECT_TRUE(refresh());
   EXPECT_EQ(read()->items, 450);
+  EXPECT_FALSE(refresh());
+}
+
+TEST_F(BackgroundTest, ACollectionThatWasTooSmallIsMeasuredAgainAsSoonAsItGrows) {
+  add(60);
+  EXPECT_TRUE(refresh());
+  EXPECT_THAT(read()->text.model.reason, HasSubstr("60 images are too few"));
+  add(1);
+  EXPECT_TRUE(refresh());
+  EXPECT_THAT(read()->text.model.reason, HasSubstr("61 images are too few"));
+  EXPECT_FALSE(refresh());
+  add(4);
+  EXPECT_TRUE(refresh());
+  EXPECT_THAT(read()->text.model.reason, Not(HasSubstr("too few")));
+  add(1);
   EXPECT_FALSE(refresh());
 }
 
