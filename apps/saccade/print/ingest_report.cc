@@ -104,7 +104,8 @@ std::string report_text(const IngestReport& report, const IngestOptions& options
 }
 
 void warn_of_no_pictures(const IngestReport& report, std::string_view input, Messages& messages) {
-  if (report.seen > 0 || !report.failed.empty() || report.cancelled) return;
+  const int64_t known = report.seen + report.removed + report.missing;
+  if (known > 0 || !report.failed.empty() || report.cancelled) return;
   messages.warning(
       fmt::format("no images in {}: folders are searched for files with an image's ending", one_line(input)));
 }
