@@ -457,7 +457,7 @@ TEST_F(Life, DuplicatesOfPhotographsWithTheStarter) {
   const Outcome indexed = run({"index", "p", "-c", "c", "-m", starter});
   ASSERT_EQ(indexed.code, 0) << indexed.err;
   // Most are photographs, on which the starter was not trained.
-  EXPECT_THAT(indexed.err, HasSubstr("photographs, and the starter"));
+  EXPECT_THAT(indexed.err, HasSubstr("photographs, and the starter was trained on drawings and icons only"));
   EXPECT_THAT(run({"search", "-c", "c", "a", "dog"}).err, HasSubstr("photographs, and the starter"));
 
   const auto stem = [](const Json& member) {
