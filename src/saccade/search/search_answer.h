@@ -90,7 +90,7 @@ struct Matching {
   // near-duplicates grouped.
   int64_t cut_hits = 0;
   int64_t passed = 0;
-  bool more = false;  // the last picture looked at passes too: below it there may be others
+  bool more = false;  // images that were not looked at may pass too
 };
 
 // Recall of an answer that was found through the collection's approximate index.
