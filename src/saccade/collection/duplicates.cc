@@ -368,9 +368,10 @@ std::string duplicates_text(const DuplicateReport& report) {
     spare += group.spare_bytes;
     text += '\n';
   }
-  text += fmt::format("{}, {} beside the best of each, {}\n",
-                      counted(static_cast<int64_t>(report.groups.size()), "group"), counted(files, "file"),
-                      size_text(spare));
+  text += report.groups.empty() ? std::string("no duplicates\n")
+                                : fmt::format("{}, {} beside the best of each, {}\n",
+                                              counted(static_cast<int64_t>(report.groups.size()), "group"),
+                                              counted(files, "file"), size_text(spare));
   if (report.not_looked_at > 0) {
     text += fmt::format("{} compared by their bytes alone: the next saccade index looks at them\n",
                         counted(report.not_looked_at, "image"));

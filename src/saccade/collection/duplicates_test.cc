@@ -146,6 +146,13 @@ TEST_F(Duplicates, NoScriptRemovesWhatMayHoldMoreImages) {
   }
 }
 
+TEST_F(Duplicates, NoneAreSaidToBeNone) {
+  add("/a.jpg", 1, 5);
+  const DuplicateReport report = find({});
+  EXPECT_EQ(report.items, 1);
+  EXPECT_EQ(duplicates_text(report), "no duplicates\n");
+}
+
 TEST_F(Duplicates, BytesAloneWhereThatIsAsked) {
   add("/a.jpg", 1, 5);
   add("/b.jpg", 1, 5).item.hash = change_.puts[0].item.hash;
