@@ -385,8 +385,11 @@ class ImportReader {
     put.values.assign(row.begin(), row.end());
     // A row of length 1 is copied bit by bit: to scale it again would change its last bits.
     constexpr double kRounding = 1e-5;
-    if (!check_unit_row(put.values, kRounding)) normalize_row(put.values);
-    SACCADE_TRY(check_unit_row(put.values));
+    if (check_unit_row(put.values, kRounding)) return put;
+    const double length = normalize_row(put.values);
+    if (!check_unit_row(put.values)) {
+      return fail(ErrorCode::kBadData, "an embedding of length {}, expected a finite length above 0", length);
+    }
     return put;
   }
 
