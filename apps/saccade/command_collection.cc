@@ -476,7 +476,7 @@ Result<int> run_merge(const CollectionArguments& arguments, Session& session) {
   if (all.different > 0)
     text += fmt::format(", {} there with another content, which stays", count_text(all.different));
   if (all.stayed_out > 0)
-    text += fmt::format(", {} kept out as they were removed before", count_text(all.stayed_out));
+    text += fmt::format(", {} left out (removed from this collection before)", count_text(all.stayed_out));
   SACCADE_TRY(session.out.write(text + "\n"));
   return kDone;
 }
@@ -555,7 +555,8 @@ Result<int> run_import(const CollectionArguments& arguments, Session& session) {
     std::string text = fmt::format("{} added", counted(report->added, "image"));
     if (report->same > 0) text += fmt::format(", {} there already", count_text(report->same));
     if (report->stayed_out > 0)
-      text += fmt::format(", {} kept out as they were removed before", count_text(report->stayed_out));
+      text +=
+          fmt::format(", {} left out (removed from this collection before)", count_text(report->stayed_out));
     text += "\n";
     for (const Failure& failure : report->failed) {
       text += fmt::format("             {}: {}\n", one_line(failure.path), one_line(failure.reason));

@@ -630,7 +630,7 @@ TEST_F(Cli, PrecisionOfACollection) {
   EXPECT_EQ(again.code, 0);
   EXPECT_THAT(again.err, testing::Not(testing::HasSubstr("cosines")));
   expect_failure({"index", "pictures", "-c", "d", "-m", "model", "--precision", "fp32"}, 1,
-                 {"its rows were made in int8, the encoder computes in fp32"});
+                 {"its embeddings are in int8, the encoder computes in fp32"});
   EXPECT_EQ(
       run({"index", "pictures", "-c", "d", "-m", "model", "--precision", "fp32", "--mix-precisions"}).code,
       0);

@@ -61,8 +61,8 @@ bool same_late(const std::optional<LateSettings>& a, const std::optional<LateSet
 // Checks that embeddings made with the settings `b` may be stored in a collection made with `a`.
 Status check_alike(const IngestSettings& a, const IngestSettings& b) {
   if (a.precision != b.precision) {
-    return fail(ErrorCode::kMismatch, "its rows were made in {}, these in {}", enum_name(b.precision),
-                enum_name(a.precision));
+    return fail(ErrorCode::kMismatch, "its embeddings are in {}, those of this collection in {}",
+                enum_name(b.precision), enum_name(a.precision));
   }
   if (a.background != b.background || a.apply_orientation != b.apply_orientation ||
       a.convert_to_srgb != b.convert_to_srgb) {

@@ -878,7 +878,8 @@ TEST_F(IngestTest, RefusesAnotherPrecisionUnlessTold) {
   const auto refused = run();
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, ErrorCode::kMismatch);
-  EXPECT_THAT(refused.error().message, HasSubstr("its rows were made in fp32, the encoder computes in int8"));
+  EXPECT_THAT(refused.error().message,
+              HasSubstr("its embeddings are in fp32, the encoder computes in int8: use fp32, or allow"));
   IngestOptions options;
   options.mix_precisions = true;
   const auto mixed = run(options);
