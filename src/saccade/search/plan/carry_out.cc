@@ -51,7 +51,7 @@ Result<bool> caption_is(const CollectionReader& collection, int64_t id,
 }
 
 // Returns true if images that were not looked at may be as likely. Those without words of the query score at most as high as
-// the last candidate without such words; those with words are all candidates, down to the last rank by words.
+// the last candidate without such words. Those with words are all candidates, down to the last rank by words.
 bool may_miss_likely(const Candidates& candidates, const KeywordRanking& words,
                      const std::function<bool(int64_t row)>& is_likely) {
   const std::vector<Candidate>& best = candidates.best;
