@@ -28,6 +28,7 @@
 #include "saccade/search/composed/collection_composer.h"
 #include "saccade/search/composed/composer_trial.h"
 #include "saccade/search/matching/tuning_texts.h"
+#include "saccade/text/utf8.h"
 
 #include "choice.h"
 #include "collection_choice.h"
@@ -168,7 +169,7 @@ Result<int> run_info(const CollectionArguments& arguments, Session& session) {
                         counted(summary.without_files, "image"));
   }
   if (summary.removed > 0) {
-    text += fmt::format("kept out     {} (saccade collection remove --forget lets them in)\n",
+    text += fmt::format("kept out     {} (saccade collection remove --forget allows them again)\n",
                         counted(summary.removed, "image"));
   }
   if (const VectorIndex* index = collection.index()) {
@@ -249,8 +250,8 @@ Result<int> run_forget(const CollectionArguments& arguments, Session& session) {
   if (arguments.json) {
     SACCADE_TRY(session.out.write_json({{"collection", arguments.collection}, {"forgotten", forgotten}}));
   } else {
-    SACCADE_TRY(session.out.write(fmt::format("{} may come in again: the next saccade index takes them\n",
-                                              counted(forgotten, "image"))));
+    SACCADE_TRY(session.out.write(fmt::format("{} allowed again: the next saccade index adds {}\n",
+                                              counted(forgotten, "image"), forgotten == 1 ? "it" : "them")));
   }
   return some_failed ? kSomeFailed : kDone;
 }
@@ -292,9 +293,9 @@ Result<int> run_remove(const CollectionArguments& arguments, Session& session) {
     SACCADE_TRY(session.out.write_json({{"collection", arguments.collection}, {"removed", removed}}));
   } else {
     SACCADE_TRY(session.out.write(fmt::format(
-        "{} removed from the collection, to stay out (--forget lets them in again); the files were not "
-        "touched\n",
-        counted(removed, "image"))));
+        "{} removed from the collection; index leaves {} out from now on (--forget allows {} again), and the "
+        "files were not touched\n",
+        counted(removed, "image"), removed == 1 ? "it" : "them", removed == 1 ? "it" : "them")));
   }
   return some_failed ? kSomeFailed : kDone;
 }
@@ -477,7 +478,7 @@ Result<int> run_merge(const CollectionArguments& arguments, Session& session) {
   if (all.different > 0)
     text += fmt::format(", {} there with another content, which stays", count_text(all.different));
   if (all.stayed_out > 0)
-    text += fmt::format(", {} kept out as they were removed before", count_text(all.stayed_out));
+    text += fmt::format(", {} left out (removed from this collection before)", count_text(all.stayed_out));
   SACCADE_TRY(session.out.write(text + "\n"));
   return kDone;
 }
@@ -486,6 +487,20 @@ Result<int> run_export(const CollectionArguments& arguments, Session& session) {
   SACCADE_ASSIGN(const CollectionReader collection, CollectionReader::open(arguments.collection));
   SACCADE_TRY(check_output_folder(arguments.folder, {.closed = {arguments.collection}}).in("export"));
   SACCADE_ASSIGN(const int64_t items, export_collection(collection, arguments.folder));
+  int64_t changed = 0;
+  if (collection.index() == nullptr) {  // a cluster holds no other paths
+    SACCADE_TRY(collection.for_each_item([&](const Item& item) {
+      changed += to_valid_utf8(item.path) == item.path ? 0 : 1;
+      return Status{};
+    }));
+  }
+  if (changed > 0) {
+    session.messages.warning(fmt::format(
+        "{} not UTF-8 and written with U+FFFD, as JSON holds no other bytes: an import does not find the "
+        "{}",
+        changed == 1 ? "1 path is" : fmt::format("{} paths are", count_text(changed)),
+        changed == 1 ? "file" : "files"));
+  }
   if (arguments.json) {
     SACCADE_TRY(session.out.write_json(
         {{"collection", arguments.collection}, {"folder", arguments.folder}, {"items", items}}));
@@ -543,7 +558,8 @@ Result<int> run_import(const CollectionArguments& arguments, Session& session) {
     std::string text = fmt::format("{} added", counted(report->added, "image"));
     if (report->same > 0) text += fmt::format(", {} there already", count_text(report->same));
     if (report->stayed_out > 0)
-      text += fmt::format(", {} kept out as they were removed before", count_text(report->stayed_out));
+      text +=
+          fmt::format(", {} left out (removed from this collection before)", count_text(report->stayed_out));
     text += "\n";
     for (const Failure& failure : report->failed) {
       text += fmt::format("             {}\n", failure_text(failure));

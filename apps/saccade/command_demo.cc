@@ -93,7 +93,7 @@ Result<int> run_demo(const DemoArguments& arguments, Session& session) {
     remember_collection(arguments.collection);
     if (report.cancelled) return fail(ErrorCode::kCancelled, "stopped; the same command goes on from here");
     progress.clear();
-    SACCADE_TRY(session.out.write(report_text(report, arguments.collection)));
+    SACCADE_TRY(session.out.write(report_text(report, options, arguments.collection)));
     some_failed = !report.failed.empty();
   }
   SACCADE_ASSIGN(const std::shared_ptr<const CollectionSnapshot> snapshot, core->snapshot());

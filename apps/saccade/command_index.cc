@@ -172,7 +172,7 @@ Result<int> run_index(IndexArguments& arguments, Session& session) {
     json.update(ingest_json(*report));
     SACCADE_TRY(session.out.write_json(json));
   } else {
-    std::string text = report_text(*report, arguments.collection);
+    std::string text = report_text(*report, arguments.ingest, arguments.collection);
     if (!encoder_name.empty()) text += fmt::format("  encoder: {}, {}\n", one_line(encoder_name), why);
     SACCADE_TRY(session.out.write(text));
   }

@@ -228,8 +228,8 @@ Result<int> run_search(SearchArguments& arguments, Session& session) {
   if (nothing && !options.lists && !prompts) {
     return fail(
         ErrorCode::kUsage,
-        "nothing to search for: give a text, --image FILE or --like ID, or a text with one of these; --filter "
-        "alone lists what passes; on a terminal, none of them is a prompt");
+        "nothing to search for: give a text, --image FILE or --like ID, or a text with one of these. --filter "
+        "alone lists what passes, and on a terminal a prompt opens without any of them");
   }
   if (options.lists && (options.explain_hits || !options.rerank.empty() || arguments.query.min_probability)) {
     return fail(

@@ -42,7 +42,7 @@ Status tell_report(const IngestReport& report, const WatchArguments& arguments, 
     json.update(ingest_json(report));
     return session.out.write_json(json);
   }
-  return session.out.write(report_text(report, arguments.collection));
+  return session.out.write(report_text(report, arguments.watch.ingest, arguments.collection));
 }
 
 Result<int> run_watch(WatchArguments& arguments, Session& session) {

@@ -630,7 +630,7 @@ TEST_F(Cli, PrecisionOfACollection) {
   EXPECT_EQ(again.code, 0);
   EXPECT_THAT(again.err, testing::Not(testing::HasSubstr("cosines")));
   expect_failure({"index", "pictures", "-c", "d", "-m", "model", "--precision", "fp32"}, 1,
-                 {"its rows were made in int8, the encoder computes in fp32"});
+                 {"its embeddings are in int8, the encoder computes in fp32"});
   EXPECT_EQ(
       run({"index", "pictures", "-c", "d", "-m", "model", "--precision", "fp32", "--mix-precisions"}).code,
       0);
@@ -752,7 +752,7 @@ TEST_F(Cli, DemoShowsSeveralSearches) {
   // The demo calibrates match probabilities for its collection, or says why it cannot.
   EXPECT_TRUE(std::filesystem::exists(folder_ / "d/background.safetensors"));
   EXPECT_THAT(starter.out, HasSubstr("match probabilities are unknown: "));
-  EXPECT_THAT(starter.out, HasSubstr("are too few to learn from"));
+  EXPECT_THAT(starter.out, HasSubstr("are too few to calibrate scores"));
   const auto about = read_file(folder_ / "starter.html");
   ASSERT_TRUE(about.has_value());
   EXPECT_THAT(*about, HasSubstr("<p>The starter checkpoint was made for icons, emoji, clip art and stamps"));

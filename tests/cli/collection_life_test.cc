@@ -173,6 +173,45 @@ TEST_F(Life, FiltersAskForWhatFilesSay) {
                  {"--filter: column 7: expected a value"});
 }
 
+// A caption that came from a file's own metadata goes with that content, also if the new content is that of another
+// image of the collection.
+TEST_F(Life, EmbeddedCaptionsGoWithTheContentThatTheyCameFrom) {
+  const auto photograph = [&](const std::string& name, uint8_t grey, const std::string& description) {
+    save(name, {32, 32, 3, PixelMode::kRgb, std::vector<uint8_t>(32 * 32 * 3, grey)});
+    if (!description.empty()) tag(folder_ / name, {"-ImageDescription=" + description});
+  };
+  photograph("pictures/a.jpg", 40, "a tower at dusk");
+  photograph("pictures/b.jpg", 120, "a clock in fog");
+  photograph("pictures/c.jpg", 200, "");
+  ASSERT_EQ(run({"index", "pictures", "-c", "c", "-m", "model"}).code, 0);
+  const auto caption = [&](const std::string& name) {
+    return run({"search", "-c", "c", "--filter", "path~" + name, "--format", "{caption}"}).out;
+  };
+  EXPECT_EQ(caption("a.jpg"), "a tower at dusk\n");
+  // The content of b comes in a's place, and that of c in b's.
+  fs::rename(folder_ / "pictures/b.jpg", folder_ / "pictures/a.jpg");
+  fs::copy_file(folder_ / "pictures/c.jpg", folder_ / "pictures/b.jpg");
+  EXPECT_EQ(json_of(run({"index", "pictures", "-c", "c", "--json"}))["updated"], 2);
+  EXPECT_EQ(caption("a.jpg"), "a clock in fog\n");
+  EXPECT_EQ(caption("b.jpg"), "\n");
+  // Content that is new, without metadata to be read.
+  photograph("pictures/a.jpg", 90, "a bridge");
+  EXPECT_EQ(json_of(run({"index", "pictures", "-c", "c", "--no-metadata", "--json"}))["updated"], 1);
+  EXPECT_EQ(caption("a.jpg"), "\n");
+  // A caption from beside the image stays with its path.
+  write("pictures/c.txt", "a lamp");
+  ASSERT_EQ(run({"index", "pictures", "-c", "c"}).code, 0);
+  fs::remove(folder_ / "pictures/c.txt");
+  fs::copy_file(folder_ / "pictures/a.jpg", folder_ / "pictures/c.jpg", fs::copy_options::overwrite_existing);
+  EXPECT_EQ(json_of(run({"index", "pictures", "-c", "c", "--json"}))["updated"], 1);
+  EXPECT_EQ(caption("c.jpg"), "a lamp\n");
+  // So does one whose file cannot be read any more.
+  write("pictures/c.txt", std::string((64 << 10) + 1, 'x'));
+  EXPECT_THAT(run({"index", "pictures", "-c", "c"}).out,
+              HasSubstr("1  caption files not read; the captions of their images are unchanged:\n"));
+  EXPECT_EQ(caption("c.jpg"), "a lamp\n");
+}
+
 TEST_F(Life, RawFilesComeInAndAreShownOnceWithTheirJpegs) {
   const fs::path fixtures = fs::path(kSourceDir) / "tests/data/raw";
   picture("pictures/green.png", 20, 200, 20);
@@ -286,14 +325,18 @@ TEST_F(Life, IndexDoesNotPruneWhereADiskMayBeAway) {
   const Outcome refused = run({"index", "pictures", "-c", "c", "--prune"});
   EXPECT_EQ(refused.code, 3);
   EXPECT_THAT(refused.out, HasSubstr("empty (not mounted?): 4 images below it kept"));
+  EXPECT_THAT(refused.out, HasSubstr("4  kept although the file is gone\n"));
   EXPECT_THAT(refused.out, HasSubstr("--prune=force removes them"));
   EXPECT_EQ(json_of(run({"collection", "info", "-c", "c", "--json"}))["items"], 4);
+  EXPECT_THAT(run({"index", "pictures", "-c", "c"}).out,
+              HasSubstr("4  kept although the file is gone (saccade index --prune removes them)\n"));
   fs::remove(folder_ / "pictures");
   EXPECT_EQ(run({"index", "pictures", "-c", "c", "--prune"}).code, 3);
   EXPECT_EQ(json_of(run({"collection", "info", "-c", "c", "--json"}))["items"], 4);
   expect_failure({"index", "pictures", "-c", "c", "--prune=yes"}, 2, {"--prune"});
-  const Json forced = json_of(run({"index", "pictures", "-c", "c", "--prune=force", "--json"}));
-  EXPECT_EQ(forced["removed"], 4);
+  const Outcome forced = run({"index", "pictures", "-c", "c", "--prune=force", "--json"});
+  EXPECT_EQ(json_of(forced)["removed"], 4);
+  EXPECT_THAT(forced.err, Not(HasSubstr("no images in")));
 }
 
 TEST_F(Life, IndexOfNothingSaysOneThing) {
@@ -350,6 +393,10 @@ TEST_F(Life, RemovedPicturesStayOutUntilForgotten) {
   make_collection();
   const Outcome removed = run({"collection", "remove", "-c", "c", "pictures/red.png"});
   EXPECT_EQ(removed.code, 0) << removed.err;
+  EXPECT_EQ(
+      removed.out,
+      "1 image removed from the collection; index leaves it out from now on (--forget allows it again), and "
+      "the files were not touched\n");
   const Outcome gone = run({"collection", "remove", "-c", "c", "pictures/red.png", "--json"});
   EXPECT_EQ(gone.code, 3);
   EXPECT_EQ(json_of(gone)["removed"], 0);
@@ -360,6 +407,9 @@ TEST_F(Life, RemovedPicturesStayOutUntilForgotten) {
   EXPECT_EQ(json_of(run({"collection", "remove", "-c", "c", "--forget", "pictures", "--json"}))["forgotten"],
             1);
   EXPECT_EQ(run({"collection", "remove", "-c", "c", "--forget", "pictures"}).code, 3);
+  ASSERT_EQ(run({"collection", "remove", "-c", "c", "pictures/blue.png", "pictures/green.png"}).code, 0);
+  EXPECT_EQ(run({"collection", "remove", "-c", "c", "--forget", "pictures"}).out,
+            "2 images allowed again: the next saccade index adds them\n");
   EXPECT_EQ(json_of(run({"index", "pictures", "-c", "c", "--json"}))["added"], 1);
   expect_failure({"collection", "remove", "-c", "c", "--forget", "--id", "1"}, 2,
                  {"--forget takes the PATHs"});
@@ -406,7 +456,7 @@ TEST_F(Life, DuplicatesOfPhotographsWithTheStarter) {
   const Outcome indexed = run({"index", "p", "-c", "c", "-m", starter});
   ASSERT_EQ(indexed.code, 0) << indexed.err;
   // Most are photographs, on which the starter was not trained.
-  EXPECT_THAT(indexed.err, HasSubstr("photographs, and the starter"));
+  EXPECT_THAT(indexed.err, HasSubstr("photographs, and the starter was trained on drawings and icons only"));
   EXPECT_THAT(run({"search", "-c", "c", "a", "dog"}).err, HasSubstr("photographs, and the starter"));
 
   const auto stem = [](const Json& member) {
@@ -486,6 +536,21 @@ TEST_F(Life, ExportImportAndMergeGoRound) {
   EXPECT_EQ(settings("g")["fast_decode"], false);
   expect_failure({"collection", "import", "-c", "e", "out"}, 2, {"name the checkpoint", "-m"});
   expect_failure({"collection", "export", "-c", "c", "out"}, 2, {"not empty"});
+}
+
+TEST_F(Life, ExportSaysWhichPathsItCannotWrite) {
+  picture("pictures/a.png", 200, 20, 20);
+  ASSERT_EQ(run({"index", "pictures", "-c", "c", "-m", "model"}).code, 0);
+  EXPECT_EQ(run({"collection", "export", "-c", "c", "out"}).err, "");
+  picture("pictures/caf\xe9.png", 20, 20, 200);
+  ASSERT_EQ(run({"index", "pictures", "-c", "c"}).code, 0);
+  const Outcome exported = run({"collection", "export", "-c", "c", "again"});
+  EXPECT_EQ(exported.code, 0);
+  EXPECT_EQ(exported.out, "2 images written to again\n");
+  EXPECT_EQ(
+      exported.err,
+      "saccade: warning: 1 path is not UTF-8 and written with U+FFFD, as JSON holds no other bytes: an import "
+      "does not find the file\n");
 }
 
 TEST_F(Life, ReencodeFillsASecondCollectionAndSwitchesALink) {

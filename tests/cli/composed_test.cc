@@ -250,7 +250,8 @@ TEST_F(ComposedCli, SearchSaysHowItsQueryWasMade) {
   EXPECT_EQ(search({"green", "--compose", "direction"})["query"]["compose"]["was"], "a picture");
   EXPECT_THAT(
       run({"search", "-c", "c", "--image", "pictures/red.png", "green", "--compose", "slerp"}).out,
-      HasSubstr("the query lies on the great circle from the image's row to the text's, 0.5 of the way"));
+      HasSubstr(
+          "the query lies on the great circle from the image's embedding to the text's, 0.5 of the way"));
 
   expect_failure({"search", "-c", "c", "green", "--compose", "slerp"}, 2, {"--compose", "--image"});
   expect_failure({"search", "-c", "c", "--image", "pictures/red.png", "green", "--text-weight", "1.5"}, 2,

@@ -68,7 +68,8 @@ std::string failure_text(const Failure& failure) {
   return fmt::format("{}: {}", one_line(failure.path), with_option_names(one_line(failure.reason)));
 }
 
-std::string report_text(const IngestReport& report, const std::string& collection) {
+std::string report_text(const IngestReport& report, const IngestOptions& options,
+                        const std::string& collection) {
   std::string text = fmt::format("{}: {} seen in {}", one_line(collection), counted(report.seen, "file"),
                                  duration_text(report.seconds.total));
   if (report.seconds.total > 0 && report.added + report.updated > 0) {
@@ -86,13 +87,14 @@ std::string report_text(const IngestReport& report, const std::string& collectio
   line(report.moved, "found under another path");
   line(report.unchanged, "unchanged");
   line(report.removed, "removed: the file is gone");
-  line(report.missing, "kept although the file is gone (saccade index --prune)");
+  // With `prune`, the failures say why each was kept.
+  line(report.missing, options.prune ? "kept although the file is gone"
+                                     : "kept although the file is gone (saccade index --prune removes them)");
   line(report.videos, report.videos == 1 ? "video looked into: its frames are counted above"
                                          : "videos looked into: their frames are counted above");
-  line(report.facts_read,
-       "of these looked into for what their files say of themselves, which was not kept before");
+  line(report.facts_read, "of these had their embedded metadata read, which was not stored before");
   line(report.stayed_out,
-       "kept out: taken out of the collection before (saccade collection remove --forget lets them in)");
+       "left out: removed from the collection before (saccade collection remove --forget allows them again)");
   line(report.skipped_failed, "skipped: failed before (--retry-failed tries again)");
   if (const std::string passed = not_looked_at_text(report.not_looked_at); !passed.empty()) {
     text += fmt::format("  not looked at: {}\n", passed);
@@ -101,13 +103,14 @@ std::string report_text(const IngestReport& report, const std::string& collectio
     line(static_cast<int64_t>(failures.size()), what);
     for (const Failure& failure : failures) text += fmt::format("             {}\n", failure_text(failure));
   };
-  list(report.unread_captions, "caption files not read, their images have none:");
+  list(report.unread_captions, "caption files not read; the captions of their images are unchanged:");
   list(report.failed, "failed:");
   return text;
 }
 
 void warn_of_no_pictures(const IngestReport& report, std::string_view input, Messages& messages) {
-  if (report.seen > 0 || !report.failed.empty() || report.cancelled) return;
+  const int64_t known = report.seen + report.removed + report.missing;
+  if (known > 0 || !report.failed.empty() || report.cancelled) return;
   messages.warning(
       fmt::format("no images in {}: folders are searched for files with an image's ending", one_line(input)));
 }

@@ -11,8 +11,9 @@
 
 namespace saccade::app {
 
-// Counts, and a line a failure.
-std::string report_text(const IngestReport& report, const std::string& collection);
+// Counts of a run with `options`, and one line per failure.
+std::string report_text(const IngestReport& report, const IngestOptions& options,
+                        const std::string& collection);
 
 // "PATH: REASON", on one line, with the names of options in the reason.
 std::string failure_text(const Failure& failure);

@@ -69,8 +69,8 @@ Result<ChosenCollection> choose_collection(const std::string& named) {
   for (size_t i = 0; i < std::min(known.size(), kShown); ++i)
     names += (i == 0 ? "" : ", ") + known[i].string();
   if (known.size() > kShown) names += fmt::format(" and {} more", known.size() - kShown);
-  return fail(ErrorCode::kUsage, "which collection? -c DIR or {} says it; there are {}", kCollectionVariable,
-              names);
+  return fail(ErrorCode::kUsage, "which collection? Name it by -c DIR or {}; there are {}",
+              kCollectionVariable, names);
 }
 
 Result<ChosenCollection> choose_collection_to_fill(const std::string& named) {

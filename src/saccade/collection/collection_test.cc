@@ -544,6 +544,8 @@ TEST_F(CollectionTest, VerifyFindsWhatIsBroken) {
   fs::remove(rows);
   EXPECT_THAT(open_error(), HasSubstr("rows-1.f32: No such file"));
   EXPECT_THAT(test::faults(folder_), HasSubstr("rows-1.f32"));
+  ThreadPool pool(1);
+  EXPECT_EQ(verify_collection(folder_, {}, pool)->items, 3);  // the catalog has them
 }
 
 TEST_F(CollectionTest, ACatalogOfRandomDamageIsAnErrorNotACrash) {

@@ -79,9 +79,10 @@ constexpr std::array kCriteria = {
     Criterion{
         [](const DuplicateCandidate& c, const LargestBytes&) { return Key(std::ssize(c.item.path), 0); },
         [](const DuplicateCandidate&) { return std::string("the shortest path"); }},
-    Criterion{
-        [](const DuplicateCandidate& c, const LargestBytes&) { return Key(c.item.id, 0); },
-        [](const DuplicateCandidate&) { return std::string("as good as another, and first of these"); }},
+    Criterion{[](const DuplicateCandidate& c, const LargestBytes&) { return Key(c.item.id, 0); },
+              [](const DuplicateCandidate&) {
+                return std::string("indexed first; nothing else tells them apart");
+              }},
 };
 
 LargestBytes largest_bytes(const std::vector<const DuplicateCandidate*>& candidates) {

@@ -368,9 +368,10 @@ std::string duplicates_text(const DuplicateReport& report) {
     spare += group.spare_bytes;
     text += '\n';
   }
-  text += fmt::format("{}, {} beside the best of each, {}\n",
-                      counted(static_cast<int64_t>(report.groups.size()), "group"), counted(files, "file"),
-                      size_text(spare));
+  text += report.groups.empty() ? std::string("no duplicates\n")
+                                : fmt::format("{}, {} beside the best of each, {}\n",
+                                              counted(static_cast<int64_t>(report.groups.size()), "group"),
+                                              counted(files, "file"), size_text(spare));
   if (report.not_looked_at > 0) {
     text += fmt::format("{} compared by their bytes alone: the next saccade index looks at them\n",
                         counted(report.not_looked_at, "image"));
@@ -392,6 +393,11 @@ std::string shell_quoted(std::string_view text) {
 
 namespace {
 
+// Returns true if a file of this format may hold pages or frames that were not compared: only the first one is indexed.
+bool may_hold_more_images(std::string_view format) {
+  return format == "gif" || format == "tiff" || format == "webp";
+}
+
 // Conditions and the removal of one name of a file that is not the best.
 std::string removal_of(const std::string& name, const std::string& best, const DuplicateMember& member) {
   const std::string path = shell_quoted(name);
@@ -412,8 +418,9 @@ std::string duplicates_script(const DuplicateReport& report) {
   std::string text =
       "#!/bin/sh\n# Removes all but the best of each group of duplicates. Read it before you run it. A file is removed only\n"
       "# while the one that is kept is there and is another file; equal files only while they still are equal. Links\n"
-      "# are not removed, nor files that a link of the collection leads to. Lines of drawings that differ in their\n"
-      "# bytes, and of images that are only alike, are comments: choose for yourself.\n";
+      "# are not removed, nor files that a link of the collection leads to. Lines of images that are only alike are\n"
+      "# comments, and so are those of drawings and of GIF, TIFF and WebP files that differ in their bytes (their\n"
+      "# later pages and frames were not compared): choose for yourself.\n";
   for (const DuplicateGroup& group : report.groups) {
     const std::string best = shell_quoted(group.members.front().item.path);
     // A line end in a path would end a comment.
@@ -421,7 +428,8 @@ std::string duplicates_script(const DuplicateReport& report) {
     for (size_t i = 1; i < group.members.size(); ++i) {
       const DuplicateMember& member = group.members[i];
       const bool certain = member.likeness == Likeness::kSameBytes ||
-                           (member.likeness == Likeness::kSamePicture && member.photographs);
+                           (member.likeness == Likeness::kSamePicture && member.photographs &&
+                            !may_hold_more_images(member.item.format));
       if (member.item.file.elsewhere) {
         text += fmt::format("# not on this host: {}\n", one_line(member.item.path));
         continue;

@@ -82,8 +82,9 @@ std::string duplicates_text(const DuplicateReport& report);
 // A script for sh that removes all but the best of each group; run by nobody but its reader. Each removal
 // looks first that the best is still there and another file (and, of equal files, still equal). Links are not
 // removed, nor files that a link of the collection leads to. An item without a file on this host is neither
-// removed nor kept in place of one that has a file. Removals of bursts and of drawings that are not
-// equal files are comments. Paths are quoted whatever they hold.
+// removed nor kept in place of one that has a file. Removals of bursts are comments, and so are those of drawings
+// and of formats with several pages or frames (GIF, TIFF, WebP) that are not equal files. Paths are quoted whatever
+// they hold.
 std::string duplicates_script(const DuplicateReport& report);
 // `text` as one word of sh.
 std::string shell_quoted(std::string_view text);

@@ -121,6 +121,38 @@ TEST_F(Duplicates, DrawingsHaveToBeNearer) {
               Not(HasSubstr("&& rm")));  // flags of one form in other colours are that near too
 }
 
+// Animations and scans that begin with the same image may go on with others.
+TEST_F(Duplicates, NoScriptRemovesWhatMayHoldMoreImages) {
+  const auto photograph = [&](const std::string& path, int seed, const std::string& format, int64_t size) {
+    CollectionChange::Put& put = add(path, seed, 0xff00);
+    put.item.format = format;
+    put.item.size = size;
+    put.values = change_.puts[0].values;
+  };
+  photograph("/best.png", 1, "png", 9000);
+  photograph("/still.jpg", 2, "jpeg", 5000);
+  photograph("/moving.gif", 3, "gif", 4000);
+  photograph("/moving.webp", 4, "webp", 3000);
+  photograph("/scan.tiff", 5, "tiff", 2000);
+  photograph("/scan copy.tiff", 6, "tiff", 2000);
+  change_.puts[5].item.hash = change_.puts[4].item.hash;
+  const DuplicateReport report = find({});
+  ASSERT_THAT(report.groups, SizeIs(1));
+  EXPECT_THAT(report.groups[0].members, SizeIs(6));
+  const std::string script = duplicates_script(report);
+  EXPECT_THAT(script, HasSubstr("&& rm -- '/still.jpg'"));
+  for (const char* path : {"/moving.gif", "/moving.webp", "/scan.tiff", "/scan copy.tiff"}) {
+    EXPECT_THAT(script, HasSubstr(std::string("# rm '") + path + "'"));
+  }
+}
+
+TEST_F(Duplicates, NoneAreSaidToBeNone) {
+  add("/a.jpg", 1, 5);
+  const DuplicateReport report = find({});
+  EXPECT_EQ(report.items, 1);
+  EXPECT_EQ(duplicates_text(report), "no duplicates\n");
+}
+
 TEST_F(Duplicates, BytesAloneWhereThatIsAsked) {
   add("/a.jpg", 1, 5);
   add("/b.jpg", 1, 5).item.hash = change_.puts[0].item.hash;

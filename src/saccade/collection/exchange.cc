@@ -61,8 +61,8 @@ bool same_late(const std::optional<LateSettings>& a, const std::optional<LateSet
 // Checks that embeddings made with the settings `b` may be stored in a collection made with `a`.
 Status check_alike(const IngestSettings& a, const IngestSettings& b) {
   if (a.precision != b.precision) {
-    return fail(ErrorCode::kMismatch, "its rows were made in {}, these in {}", enum_name(b.precision),
-                enum_name(a.precision));
+    return fail(ErrorCode::kMismatch, "its embeddings are in {}, those of this collection in {}",
+                enum_name(b.precision), enum_name(a.precision));
   }
   if (a.background != b.background || a.apply_orientation != b.apply_orientation ||
       a.convert_to_srgb != b.convert_to_srgb) {
@@ -385,8 +385,11 @@ class ImportReader {
     put.values.assign(row.begin(), row.end());
     // A row of length 1 is copied bit by bit: to scale it again would change its last bits.
     constexpr double kRounding = 1e-5;
-    if (!check_unit_row(put.values, kRounding)) normalize_row(put.values);
-    SACCADE_TRY(check_unit_row(put.values));
+    if (check_unit_row(put.values, kRounding)) return put;
+    const double length = normalize_row(put.values);
+    if (!check_unit_row(put.values)) {
+      return fail(ErrorCode::kBadData, "an embedding of length {}, expected a finite length above 0", length);
+    }
     return put;
   }
 

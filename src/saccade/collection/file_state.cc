@@ -6,6 +6,7 @@
 #include <memory>
 #include <sys/stat.h>
 
+#include "saccade/core/files/file_stamp.h"
 #include "saccade/core/files/files.h"
 #include "saccade/image/frame_name.h"
 
@@ -20,7 +21,7 @@ Result<FileState> file_state(const std::string& path) {
   struct stat info {};
   const std::string file = file_of(path);
   if (::stat(file.c_str(), &info) != 0) return fail_errno(errno, "open");
-  FileState state{info.st_size, int64_t{info.st_mtim.tv_sec} * 1'000'000'000 + info.st_mtim.tv_nsec, {}};
+  FileState state{info.st_size, nanoseconds_of(info.st_mtim), {}};
   state.identity.device = static_cast<int64_t>(info.st_dev);
   state.identity.inode = static_cast<int64_t>(info.st_ino);
   if (::stat(std::filesystem::path(file).parent_path().c_str(), &info) == 0) {

@@ -8,8 +8,9 @@ std::string starter_warning(const CollectionInfo& collection, int64_t looked_at,
   constexpr int64_t kFewest = 8;
   if (photographs < kFewest || 2 * photographs < looked_at) return {};
   return fmt::format(
-      "{} of {} images looked at are photographs, and the starter has learned from drawings and icons alone: expect little of "
-      "it here. `saccade model pull OWNER/NAME` brings another checkpoint, `saccade index -m` makes a collection with it",
+      "{} of {} images are photographs, and the starter was trained on drawings and icons only: its answers about "
+      "photographs are poor. `saccade model pull OWNER/NAME` downloads another checkpoint, and `saccade index PATH "
+      "-c NEW -m OWNER/NAME` makes a collection with it",
       photographs, looked_at);
 }
 

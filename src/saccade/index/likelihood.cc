@@ -432,7 +432,7 @@ Result<MatchModel> fit_matches(MatrixView<const float> rows, std::span<const uin
       allowed.empty() ? rows.rows() : std::ranges::count_if(allowed, [](uint8_t flag) { return flag != 0; });
   if (model.rows < kFewestRows) {
     model.reason =
-        fmt::format("{} are too few to learn from how scores fall, {} are needed", model.rows, kFewestRows);
+        fmt::format("{} embeddings are too few to calibrate scores, {} are needed", model.rows, kFewestRows);
     return model;
   }
   std::vector<int64_t> all(queries.right.size());

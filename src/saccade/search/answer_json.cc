@@ -226,17 +226,18 @@ std::string composed_note(const SearchAnswer& answer) {
   switch (fusion.method) {
     case Compose::kSum:
       return fmt::format(
-          "the query is the sum of the image's row, {:.2g} times, and the text's, {:.2g} times",
+          "the query is the sum of the image's embedding (weight {:.2g}) and the text's (weight {:.2g})",
           fusion.image_weight, fusion.text_weight);
     case Compose::kSlerp:
       return fmt::format(
-          "the query lies on the great circle from the image's row to the text's, {:.2g} of the way",
+          "the query lies on the great circle from the image's embedding to the text's, {:.2g} of the way",
           fusion.text_weight / (fusion.text_weight + fusion.image_weight));
     case Compose::kDirection:
       break;
   }
   return fmt::format(
-      "the query is the image's row, moved by {:.2g} times what the text's row differs by from that of \"{}\"",
+      "the query is the image's embedding plus {:.2g} times the difference between the text's embedding and "
+      "that of \"{}\"",
       fusion.text_weight, fusion.was.empty() ? kAnyPicture : fusion.was);
 }
 
@@ -253,7 +254,7 @@ std::string understood_note(const SearchAnswer& answer) {
                       fmt::format("\"{}\"", part[text ? "text" : "image"].get<std::string>()));
     if (weight != 1) to += fmt::format(" x {:.3g}", std::abs(weight));
   }
-  if (wanted.empty()) return "searched for what is not like " + unwanted;
+  if (wanted.empty()) return "searched for images unlike " + unwanted;
   return "searched for " + wanted + (unwanted.empty() ? "" : "; not like " + unwanted);
 }
 
@@ -383,13 +384,13 @@ std::string measured_length_note(const SearchAnswer& answer) {
   // A curve that rises to its end shows what the model reads at least.
   const std::string read =
       measured.at_end
-          ? fmt::format("the model was seen to read the first {}, and no more was measured", measured.tokens)
-          : fmt::format("the model was seen to read about the first {}", measured.tokens);
+          ? fmt::format("the model reads at least the first {}, the most that was measured", measured.tokens)
+          : fmt::format("the model reads about the first {}", measured.tokens);
   // The message states these limits: hardly any longer text was measured, and one kind of image says little
   // about another.
   return fmt::format(
-      "{} {}: {}, where {:.0f}% of the texts are longer; it was measured with those images and texts, and may "
-      "be another number with yours",
+      "{} {}: {}, where {:.0f}% of the texts are longer; with other images and texts it may read another "
+      "number",
       part, read, measured_length_text(measured), 100 * measured.longer_texts);
 }
 

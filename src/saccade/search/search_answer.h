@@ -91,7 +91,7 @@ struct Matching {
   // near-duplicates grouped.
   int64_t cut_hits = 0;
   int64_t passed = 0;
-  bool more = false;  // the last picture looked at passes too: below it there may be others
+  bool more = false;  // images that were not looked at may pass too
 };
 
 // Recall of an answer that was found through the collection's approximate index.
@@ -148,8 +148,8 @@ std::string words_note(const SearchAnswer& answer);
 
 // Returns true if the text, or one of its chunks, is longer than the encoder's measured effective length.
 bool beyond_measured_length(const SearchAnswer& answer);
-// Returns a note for people, with the dataset of the measurement: "of these 30 tokens the model was seen to
-// read about the first 14: ...". "" if the text is not longer.
+// Returns a note for people, with the dataset of the measurement: "of these 30 tokens the model reads
+// about the first 14: ...". "" if the text is not longer.
 std::string measured_length_note(const SearchAnswer& answer);
 
 // A note on an answer for people, a sentence. Its name is the same in all programs.

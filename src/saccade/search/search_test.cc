@@ -250,16 +250,16 @@ TEST_F(SearchTest, SaysWhatTheModelEffectivelyReads) {
   const SearchAnswer beyond = answer_to(query);
   EXPECT_EQ(
       measured_length_note(beyond),
-      "of these 4 tokens the model was seen to read about the first 3: 3 tokens (2 to 4) give 95% of "
-      "the best R@1, on birds (ornithology), where 31% of the texts are longer; it was measured with those "
-      "images and texts, and may be another number with yours");
+      "of these 4 tokens the model reads about the first 3: 3 tokens (2 to 4) give 95% of the best R@1, on "
+      "birds (ornithology), where 31% of the texts are longer; with other images and texts it may read "
+      "another number");
   EXPECT_EQ(
       dump_json(answer_json(beyond)["effective_length"]),
       R"({"tokens":3,"low":2,"high":4,"share":0.95,"dataset":"birds","longer_texts":0.31,"exceeded":true})");
   query.measured_length->at_end = true;
-  EXPECT_THAT(
-      measured_length_note(answer_to(query)),
-      testing::StartsWith("of these 4 tokens the model was seen to read the first 3, and no more was"));
+  EXPECT_THAT(measured_length_note(answer_to(query)),
+              testing::StartsWith(
+                  "of these 4 tokens the model reads at least the first 3, the most that was measured: "));
   query.measured_length->at_end = false;
   // In chunks, it is the longest chunk that counts.
   query.text = "abcdef";
@@ -678,13 +678,16 @@ TEST_F(SearchTest, APictureAndATextAreComposedAsAsked) {
   EXPECT_EQ(paths(slerp)[0], "/pictures/redgreen");
   EXPECT_NEAR(slerp.hits[1].score, std::cos(std::acos(-1.0) / 6), 1e-6);
   EXPECT_EQ(composed_note(slerp),
-            "the query lies on the great circle from the image's row to the text's, 0.33 of the way");
+            "the query lies on the great circle from the image's embedding to the text's, 0.33 of the way");
   // Green, moved by what red differs by from green.
   query.fusion = Fusion{.method = Compose::kDirection, .was = "b"};
   const SearchAnswer moved = answer_to(query);
   EXPECT_EQ(paths(moved)[0], "/pictures/red");
   EXPECT_NEAR(moved.hits[0].score, 1, 1e-6);
   EXPECT_EQ(answer_json(moved)["query"]["compose"]["was"], "b");
+  EXPECT_EQ(composed_note(moved),
+            "the query is the image's embedding plus 1 times the difference between the text's embedding and "
+            "that of \"b\"");
   query.fusion = Fusion{.method = Compose::kSlerp, .text_weight = -1, .image_weight = 2};
   EXPECT_EQ(error_of(query).code, ErrorCode::kUsage);
   // A single part is not composed, and the answer reports no composer.
@@ -736,7 +739,7 @@ TEST_F(SearchTest, PartsAreAddedByTheirWeightsAndLeftOutByTheirs) {
   EXPECT_NEAR(score_of(answer_to(typed_query("a -c:4")), "c"), -4 / std::sqrt(17.0), 1e-6);
   answer = answer_to(typed_query("-c"));
   EXPECT_NEAR(score_of(answer, "c"), -1, 1e-6);
-  EXPECT_EQ(understood_note(answer), "searched for what is not like \"c\" x 0.25");
+  EXPECT_EQ(understood_note(answer), "searched for images unlike \"c\" x 0.25");
   EXPECT_THAT(error_of(typed_query("a -a:1")).message, HasSubstr("cancel out"));
   answer = answer_to(typed_query("ab"));
   EXPECT_EQ(understood_note(answer), "");

@@ -643,6 +643,38 @@ TEST_F(Serving, FramesAreShownAndTheirVideosSent) {
   EXPECT_EQ(get(path + "/thumbnail?size=64").status, 404);
 }
 
+TEST_F(Serving, VideosAreSentByTheTypeOfTheirNameInAnyCase) {
+  const std::vector<std::pair<std::string, std::string>> types = {{"a.MP4", "video/mp4"},
+                                                                  {"b.m4v", "video/mp4"},
+                                                                  {"c.MOV", "video/quicktime"},
+                                                                  {"d.WebM", "video/webm"},
+                                                                  {"e.avi", "application/octet-stream"}};
+  std::vector<int64_t> ids;
+  {
+    CollectionWriter writer = CollectionWriter::open(folder_).value();
+    const std::vector<float> row = writer.row_values(0).value();
+    CollectionChange change;
+    for (size_t i = 0; i < types.size(); ++i) {
+      const std::string file = (pictures_ / types[i].first).string();
+      saccade::test::write_text(file, "a video");
+      CollectionChange::Put& put =
+          change.puts.emplace_back(test::put_of(frame_name(file, 0), static_cast<int>(i) + 20));
+      put.item.format = kVideoFormat;
+      put.values = row;
+    }
+    ASSERT_TRUE(writer.commit(change));
+    for (const auto& [name, type] : types) {
+      ids.push_back(writer.find_path(frame_name((pictures_ / name).string(), 0)).value()->id);
+    }
+  }
+  ASSERT_TRUE(served_->collections().front()->follow());
+  for (size_t i = 0; i < types.size(); ++i) {
+    const HttpResponse file = get(fmt::format("/api/collections/my pictures/images/{}/file", ids[i]));
+    EXPECT_EQ(file.status, 200) << types[i].first;
+    EXPECT_EQ(file.content_type, types[i].second) << types[i].first;
+  }
+}
+
 // Whoever may write to an indexed folder puts a link to another video there while a thumbnail is being made.
 TEST_F(Serving, AFramesThumbnailIsOfTheFileThatWasOpened) {
   const auto tools = find_video_tools();

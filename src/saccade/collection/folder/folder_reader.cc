@@ -463,7 +463,7 @@ Result<WordMatches> FolderReader::match_words(std::span<const std::string> terms
     const std::lock_guard lock(state_->mutex);
     if (state_->snapshot.version < store::kWordsSince) {
       WordMatches none;
-      none.reason = "the collection has no words to search yet: the next `saccade index` makes them";
+      none.reason = "the collection has no keyword index yet: the next `saccade index` makes it";
       return none;
     }
     for (const std::string& term : terms.first(std::min(terms.size(), store::kMostTerms))) {

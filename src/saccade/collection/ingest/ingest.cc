@@ -386,7 +386,7 @@ Status check_same_precision(const CollectionInfo& info, Precision precision) {
   if (precision == info.settings.precision) return {};
   return fail(
       ErrorCode::kMismatch,
-      "its rows were made in {}, the encoder computes in {}: load it in {}, or ask for both to be mixed",
+      "its embeddings are in {}, the encoder computes in {}: use {}, or allow both (--mix-precisions)",
       enum_name(info.settings.precision), enum_name(precision), enum_name(info.settings.precision));
 }
 

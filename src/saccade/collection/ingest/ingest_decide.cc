@@ -198,6 +198,7 @@ Result<std::optional<std::string>> IngestDecider::take(PreparedFile file) {
     SACCADE_TRY(take_same(std::move(item), file));
     return done;
   }
+  SACCADE_TRY(drop_embedded_caption(item, file.task));
   if (!file.task.existing) {
     SACCADE_ASSIGN(const bool out, stays_out(file));
     if (out) {
@@ -270,7 +271,8 @@ Status IngestDecider::take_same(Item item, PreparedFile& file) {
   if (file.facts) {
     SACCADE_ASSIGN(const ItemFacts known, collection_.find_facts(item.id));
     if (known.read != FactsRead::kEverything) fill_gaps(*file.facts, known);
-    SACCADE_TRY(set_caption(item, file));
+    SACCADE_TRY(drop_embedded_caption(item, file.task));
+    if (item.caption.empty()) item.caption = file.facts->caption;
     change_.facts.emplace_back(item.id, *std::move(file.facts));
     ++pending_facts_;
   }
@@ -279,14 +281,11 @@ Status IngestDecider::take_same(Item item, PreparedFile& file) {
   return flush_if_due();
 }
 
-// Sets the caption from the file's embedded metadata, unless a caption was given.
-Status IngestDecider::set_caption(Item& item, const PreparedFile& file) {
-  if (!file.facts || !file.task.caption.empty()) return {};
-  if (file.task.existing && !item.caption.empty()) {
-    SACCADE_ASSIGN(const ItemFacts known, collection_.find_facts(item.id));
-    if (known.caption != item.caption) return {};
-  }
-  item.caption = file.facts->caption;
+// Drops a caption that came from the embedded metadata of the file as it was indexed before.
+Status IngestDecider::drop_embedded_caption(Item& item, const FileTask& task) {
+  if (!task.existing || !task.caption.empty() || item.caption.empty()) return {};
+  SACCADE_ASSIGN(const ItemFacts known, collection_.find_facts(item.id));
+  if (known.caption == item.caption) item.caption.clear();
   return {};
 }
 
@@ -321,7 +320,7 @@ Status IngestDecider::take_new(Item item, PreparedFile file) {
     pending.wanted_id = file.task.carried->item.id;
     pending.facts = file.task.carried->facts;
   } else {
-    SACCADE_TRY(set_caption(item, file));
+    if (item.caption.empty() && file.facts) item.caption = file.facts->caption;
     pending.facts = std::move(file.facts);
   }
   // The content of this item has changed, so its stored metadata is outdated.

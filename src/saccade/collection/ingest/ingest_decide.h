@@ -88,7 +88,7 @@ class IngestDecider {
   Result<bool> wants_facts(const Item& item);
   void remove_unreadable(const FileTask& task, ErrorCode code);
   Status take_same(Item item, PreparedFile& file);
-  Status set_caption(Item& item, const PreparedFile& file);
+  Status drop_embedded_caption(Item& item, const FileTask& task);
   Result<std::optional<std::string>> take_carried(PreparedFile file);
   Status take_known(Item item, const Item& known, const CarriedItem* carried = nullptr);
   Status take_new(Item item, PreparedFile file);

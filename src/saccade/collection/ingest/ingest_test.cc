@@ -437,6 +437,20 @@ TEST_F(IngestTest, WhatIsNotLookedAtIsCounted) {
   EXPECT_EQ(run_on({pictures_ / "dangling.png"})->failed.size(), 1U);
 }
 
+// The collection itself, which lies in a hidden folder of the images by default, is nothing that was passed over.
+TEST_F(IngestTest, ItsOwnFolderIsNoHiddenFile) {
+  folder_ = pictures_ / ".saccade";
+  add("a.png", 1);
+  ASSERT_OK(run());
+  add("b.png", 2);
+  const auto again = run();
+  ASSERT_OK(again);
+  EXPECT_EQ(again->added, 1);
+  EXPECT_EQ(again->not_looked_at.hidden, 0);
+  add(".c.png", 3);
+  EXPECT_EQ(run()->not_looked_at.hidden, 1);
+}
+
 TEST_F(IngestTest, IgnoreFilesAndExcludedPatternsKeepOut) {
   add("keep.png", 1);
   add("drop.tmp.png", 2);
@@ -864,7 +878,8 @@ TEST_F(IngestTest, RefusesAnotherPrecisionUnlessTold) {
   const auto refused = run();
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, ErrorCode::kMismatch);
-  EXPECT_THAT(refused.error().message, HasSubstr("its rows were made in fp32, the encoder computes in int8"));
+  EXPECT_THAT(refused.error().message,
+              HasSubstr("its embeddings are in fp32, the encoder computes in int8: use fp32, or allow"));
   IngestOptions options;
   options.mix_precisions = true;
   const auto mixed = run(options);

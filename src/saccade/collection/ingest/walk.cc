@@ -179,13 +179,13 @@ class Walker {
     const std::string name = entry.path().filename().string();
     std::string path = entry.path().string();
     std::error_code error;
+    if (path == except_) return;
     if (!options_.hidden && name.starts_with('.')) {
       if (name != kIgnoreFileName) ++passed.hidden;
       return;
     }
     const bool link = entry.is_symlink(error);
     const bool is_folder = entry.is_directory(error);
-    if (path == except_) return;
     if (excluded(path, folder.rules.get(), is_folder)) {
       ++passed.excluded;
     } else if (is_folder) {

@@ -16,6 +16,7 @@
 #include "saccade/collection/ingest/folder_events.h"
 #include "saccade/collection/ingest/ingest_prepare.h"
 #include "saccade/collection/ingest/walk.h"
+#include "saccade/core/counts.h"
 
 namespace saccade {
 namespace {
@@ -83,7 +84,7 @@ class Watch {
     if (events) {
       events_.emplace(*std::move(events));
     } else {
-      tell(fmt::format("{}: all folders are looked at every {:g} s instead", events.error().message,
+      tell(fmt::format("{}: all folders are scanned every {:g} s instead", events.error().message,
                        options_.look_seconds),
            true);
     }
@@ -98,7 +99,8 @@ class Watch {
       root.device = info.st_dev;
     } else {
       root.away = root.folder = true;
-      tell(fmt::format("{} is not there: it is taken in when it is", root.path), true);
+      tell(fmt::format("{} does not exist: it is looked for every {:g} s", root.path, options_.look_seconds),
+           true);
     }
     if (!root.away) watch_root(root);
     roots_.push_back(std::move(root));
@@ -112,9 +114,9 @@ class Watch {
     if (before) {
       tell(
           fmt::format(
-              "the kernel's table of watched folders is full after {} (fs.inotify.max_user_watches): the others are "
-              "looked at every {:g} s",
-              events_->watches(), options_.look_seconds),
+              "no more than {} can be watched (fs.inotify.max_user_watches or --most-watches): the others are scanned "
+              "every {:g} s",
+              counted(events_->watches(), "folder"), options_.look_seconds),
           true);
     }
   }
@@ -159,7 +161,7 @@ class Watch {
     SACCADE_TRY(events_->read(changes));
     if (changes.empty()) return {};
     if (changes.overflow) {
-      tell("more has changed than the kernel kept: everything is looked at", true);
+      tell("the kernel's event queue has overflowed: all folders are scanned", true);
       // Folders among them may not be watched yet.
       for (const Root& root : roots_) {
         if (!root.away) watch_root(root);
@@ -192,15 +194,14 @@ class Watch {
       const bool here = there && (info.st_dev == root.device || (root.folder && !is_empty_folder(root.path)));
       if (!here && !root.away && root.folder) {
         root.away = true;
-        tell(fmt::format(
-                 "{} is gone (unmounted?): its images are kept, and it is taken up again when it is back",
-                 root.path),
+        tell(fmt::format("{} is gone (unmounted?): its images are kept, and it is looked for every {:g} s",
+                         root.path, options_.look_seconds),
              true);
       } else if (here && root.away) {
         root.away = false;
         root.folder = S_ISDIR(info.st_mode);
         root.device = info.st_dev;
-        tell(fmt::format("{} is there", root.path));
+        tell(fmt::format("{} is there: it is scanned", root.path));
         watch_root(root);
         all_ = true;
         changed();

@@ -218,7 +218,7 @@ TEST_F(WatchTest, WhereTheTableIsFullFoldersAreLookedAt) {
   options_.most_watches = 2;
   start({pictures_});
   ASSERT_TRUE(soon([&] { return paths().size() == 5; }));
-  EXPECT_TRUE(told("table of watched folders is full after 2"));
+  EXPECT_TRUE(told("no more than 2 folders can be watched"));
   for (int i = 0; i < 5; ++i) add(fmt::format("{}/b.png", i), 10 + i);
   EXPECT_TRUE(soon([&] { return paths().size() == 10; }));
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <ctime>
 #include <filesystem>
 #include <string>
 
@@ -22,6 +23,10 @@ struct FileStamp {
   // Returns all five values as a text that can be compared.
   [[nodiscard]] std::string text() const;
 };
+
+// Returns a time in nanoseconds since 1970 UTC. 64 bits hold the years 1678 to 2261; the first or the last of these stands for
+// times beyond.
+int64_t nanoseconds_of(const timespec& time);
 
 // Returns the second since 1970 UTC that a time in nanoseconds lies in; before 1970 it is rounded down too.
 constexpr int64_t whole_seconds(int64_t nanoseconds) {

@@ -2,6 +2,7 @@
 #include "saccade/core/files/file_stamp.h"
 
 #include <fstream>
+#include <limits>
 
 #include <gtest/gtest.h>
 
@@ -16,6 +17,20 @@ namespace fs = std::filesystem;
 
 void write(const fs::path& path, const char* text) {
   std::ofstream(path) << text;
+}
+
+// A file of the year 2400, or of 1600, is none of another century.
+TEST(FileStamps, TimesBeyondSixtyFourBitsAreTheNearest) {
+  constexpr int64_t kSecond = 1'000'000'000;
+  constexpr int64_t kYear2400 = 13'569'465'600;
+  EXPECT_EQ(nanoseconds_of({.tv_sec = 1'700'000'000, .tv_nsec = 5}), 1'700'000'000 * kSecond + 5);
+  EXPECT_EQ(nanoseconds_of({.tv_sec = -1, .tv_nsec = 999'999'999}), -1);
+  EXPECT_EQ(nanoseconds_of({.tv_sec = 9'223'372'036, .tv_nsec = 854'775'807}),
+            std::numeric_limits<int64_t>::max());
+  EXPECT_EQ(nanoseconds_of({.tv_sec = 9'223'372'036, .tv_nsec = 854'775'808}),
+            std::numeric_limits<int64_t>::max());
+  EXPECT_EQ(nanoseconds_of({.tv_sec = kYear2400, .tv_nsec = 0}), std::numeric_limits<int64_t>::max());
+  EXPECT_EQ(nanoseconds_of({.tv_sec = -kYear2400, .tv_nsec = 1}), std::numeric_limits<int64_t>::min());
 }
 
 TEST(FileStamps, TellChangesAndFilesApart) {

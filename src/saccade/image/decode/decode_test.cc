@@ -589,6 +589,9 @@ TEST(Decode, PicturesWithinSvg) {
   EXPECT_TRUE(decode(both, options));
   options.max_pixels = 2 * 8100 - 1;
   EXPECT_EQ(error_of(both).code, ErrorCode::kLimit);
+  options.max_pixels = 8099;
+  EXPECT_THAT(error_of(test::flat_png(90, 90)).message,
+              HasSubstr("90 x 90 pixels; the limit is 8099 pixels"));
   options.max_pixels = 200'000'000;
   // Embedded images that librsvg would omit silently are errors, however the address is written.
   EXPECT_EQ(error_of(test::svg_with_picture("image/png", png.substr(0, png.size() / 2))).code,

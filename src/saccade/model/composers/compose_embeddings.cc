@@ -10,10 +10,10 @@ namespace saccade {
 
 std::span<const EnumName<Compose>> enum_names(Compose) {
   static constexpr std::array<EnumName<Compose>, 3> kWords{
-      {{Compose::kSum, "sum", "the sum of both rows"},
-       {Compose::kSlerp, "slerp", "a point on the great circle between both rows"},
+      {{Compose::kSum, "sum", "the sum of both embeddings"},
+       {Compose::kSlerp, "slerp", "a point on the great circle between both embeddings"},
        {Compose::kDirection, "direction",
-        "the image's row, moved by what the text's row differs by from that of the old words"}}};
+        "the image's embedding plus the difference between the text's embedding and that of the old words"}}};
   return kWords;
 }
 

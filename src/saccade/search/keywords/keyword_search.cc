@@ -117,6 +117,9 @@ Result<KeywordRanking> rank_by_keywords(const CollectionReader& collection, cons
   for (const WordTerm& term : matches->terms) report.terms.push_back({term.text, term.pictures, term.common});
   if (report.terms.empty()) {
     for (const std::string& term : terms) report.terms.push_back({term});
+  } else if (std::ranges::all_of(report.terms, &KeywordSearch::Term::common)) {
+    report.reason =
+        "the words of the query are in more than a quarter of the images and were not searched for";
   }
   const Terms weighed(matches->terms);
   ranking.words.known = weighed.all != 0;

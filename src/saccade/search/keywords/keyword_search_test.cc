@@ -285,6 +285,23 @@ TEST_F(WordSearchTest, RanksCountDownToTheDepth) {
   EXPECT_LT(std::ssize(ranking->places), kMatches);
 }
 
+TEST_F(WordSearchTest, WordsThatNearlyAllImagesHaveAreNotSearchedForAndTheAnswerSaysSo) {
+  std::vector<CollectionChange::Put> puts;
+  for (int i = 0; i < 40; ++i)
+    puts.push_back(put(fmt::format("/{}.png", i), 0.5, i < 2 ? "icon bell" : "icon"));
+  add(std::move(puts));
+  const SearchAnswer common = answer_to("icon");
+  ASSERT_TRUE(common.keywords);
+  EXPECT_EQ(common.keywords->pictures, 0);
+  EXPECT_EQ(common.keywords->reason,
+            "the words of the query are in more than a quarter of the images and were not searched for");
+  EXPECT_EQ(words_note(common), common.keywords->reason);
+  const SearchAnswer both = answer_to("icon bell");
+  ASSERT_TRUE(both.keywords);
+  EXPECT_EQ(both.keywords->pictures, 2);
+  EXPECT_EQ(both.keywords->reason, "");
+}
+
 TEST_F(WordSearchTest, PhrasesStandSideBySide) {
   add({put("/1.png", 0.9, "apple, red"), put("/2.png", 0.8, "a red apple"),
        put("/3.png", 0.7, "red apple tree")});

@@ -37,7 +37,7 @@ int64_t count_of(MatrixView<const float> rows, std::span<const uint8_t> allowed)
 
 std::string too_few(int64_t pictures) {
   if (pictures >= kFewestRows) return {};
-  return fmt::format("{} {} too few to learn from how scores fall, {} are needed", counted(pictures, "image"),
+  return fmt::format("{} {} too few to calibrate scores, {} are needed", counted(pictures, "image"),
                      pictures == 1 ? "is" : "are", kFewestRows);
 }
 
@@ -425,13 +425,12 @@ Result<Background> read_background(const CollectionReader& collection) {
     return read().in(std::string(kBackgroundName));
   }
   const std::filesystem::path path = collection.files() / kBackgroundName;
-  const auto read = [&]() -> Result<Background> {
-    std::error_code error;
-    if (!std::filesystem::exists(path, error)) return fail(ErrorCode::kNotFound, "not measured yet");
-    SACCADE_ASSIGN(const SafeTensors file, SafeTensors::open(path));
-    return background_in(file, checkpoint);
-  };
-  return read().in(path.string());
+  std::error_code error;
+  if (!std::filesystem::exists(path, error)) {
+    return fail(ErrorCode::kNotFound, "{}: not measured yet", path.string());
+  }
+  SACCADE_ASSIGN(const SafeTensors file, SafeTensors::open(path));
+  return background_in(file, checkpoint).in(path.string());
 }
 
 Result<bool> background_is_due(const CollectionReader& collection) {
@@ -442,8 +441,12 @@ Result<bool> background_is_due(const CollectionReader& collection) {
     return fail(there.error());
   }
   if (!there) return true;
+  const int64_t items = collection.item_count();
+  // A collection that was too small is measured as soon as it has grown: it may be large enough, and its reason says
+  // how many images there are.
+  if (there->items < kFewestRows && items > there->items) return true;
   SACCADE_ASSIGN(const CollectionSummary summary, collection.summary());
-  return outgrown(there->items, collection.item_count()) || outgrown(there->captions, summary.captions);
+  return outgrown(there->items, items) || outgrown(there->captions, summary.captions);
 }
 
 Result<std::optional<Background>> refresh_background(const CollectionReader& collection,

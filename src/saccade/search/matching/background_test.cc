@@ -33,6 +33,7 @@ namespace saccade {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 constexpr int64_t kDim = 48;
 constexpr char kFingerprint[] = "2222222222222222222222222222222222222222222222222222222222222222";
@@ -325,6 +326,34 @@ TEST_F(BackgroundTest, ACutSaysWhereMoreMayPass) {
   EXPECT_FALSE(deep->matching->more);
 }
 
+// Images with the query's words are looked at whatever they score, so that the last of these says nothing about images
+// that were not looked at.
+TEST_F(BackgroundTest, WordsOfImagesThatScoreLowDoNotMakeACutIncomplete) {
+  add(1500);
+  std::vector<float> zebra(kDim);
+  add_word("zebra", zebra);
+  normalize_row(zebra);
+  CollectionChange change;
+  std::normal_distribution<float> normal;
+  for (int i = 0; i < 5; ++i) {
+    CollectionChange::Put put = picture(added_++, false, noise_, random_, normal);
+    put.item.caption = "zebra";
+    float dot = 0;
+    for (size_t j = 0; j < zebra.size(); ++j) dot += put.values[j] * zebra[j];
+    // About one standard deviation below the mean: not among the best thousand.
+    for (size_t j = 0; j < zebra.size(); ++j) put.values[j] += (-0.15F - dot) * zebra[j];
+    normalize_row(put.values);
+    change.puts.push_back(std::move(put));
+  }
+  ASSERT_TRUE(writer_->commit(change).has_value());
+  ASSERT_TRUE(refresh());
+  const auto found = ask("zebra", 0.5, Order::kScore, 10, 0.5);
+  ASSERT_TRUE(found.has_value()) << found.error().message;
+  EXPECT_EQ(found->matching->passed, 5);
+  EXPECT_EQ(found->matching->cut_hits, kCutDepth);
+  EXPECT_FALSE(found->matching->more);
+}
+
 TEST_F(BackgroundTest, WithinWhatMatchedTheNewestFileCanComeFirst) {
   add(600);
   ASSERT_TRUE(refresh());
@@ -398,6 +427,21 @@ TEST_F(BackgroundTest, IsMeasuredAgainOnlyWhenTheCollectionHasOutgrownIt) {
   EXPECT_FALSE(refresh());
 }
 
+TEST_F(BackgroundTest, ACollectionThatWasTooSmallIsMeasuredAgainAsSoonAsItGrows) {
+  add(60);
+  EXPECT_TRUE(refresh());
+  EXPECT_THAT(read()->text.model.reason, HasSubstr("60 images are too few"));
+  add(1);
+  EXPECT_TRUE(refresh());
+  EXPECT_THAT(read()->text.model.reason, HasSubstr("61 images are too few"));
+  EXPECT_FALSE(refresh());
+  add(4);
+  EXPECT_TRUE(refresh());
+  EXPECT_THAT(read()->text.model.reason, Not(HasSubstr("too few")));
+  add(1);
+  EXPECT_FALSE(refresh());
+}
+
 TEST_F(BackgroundTest, PicturesAddedSinceAreJudgedToo) {
   add(400);
   EXPECT_TRUE(refresh());
@@ -449,7 +493,9 @@ TEST_F(BackgroundTest, ADamagedFileIsAnErrorAndMeasuredAnew) {
     put(std::string_view(*whole).substr(0, length));
     const auto background = read_background(open());
     ASSERT_FALSE(background.has_value()) << length;
-    EXPECT_THAT(background.error().message, HasSubstr(std::string(kBackgroundName)));
+    const std::string& message = background.error().message;
+    EXPECT_THAT(message, HasSubstr(std::string(kBackgroundName)));
+    EXPECT_EQ(message.find(kBackgroundName), message.rfind(kBackgroundName)) << message;
   }
   EXPECT_TRUE(refresh());
   // Any byte: an error, or another number; never more than that.

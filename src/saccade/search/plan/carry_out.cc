@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <span>
 #include <string>
@@ -49,6 +50,22 @@ Result<bool> caption_is(const CollectionReader& collection, int64_t id,
   return std::ranges::any_of(parts, [&](std::string_view part) { return caption_words(part) == asked; });
 }
 
+// Returns true if images that were not looked at may be as likely. Those without words of the query score at most as high as
+// the last candidate without such words. Those with words are all candidates, down to the last rank by words.
+bool may_miss_likely(const Candidates& candidates, const KeywordRanking& words,
+                     const std::function<bool(int64_t row)>& is_likely) {
+  const std::vector<Candidate>& best = candidates.best;
+  if (candidates.complete || best.empty()) return false;
+  const auto last = std::find_if(best.rbegin(), best.rend(), [&](const Candidate& candidate) {
+    return place_of(words, candidate.row) == nullptr;
+  });
+  if (is_likely(last == best.rend() ? best.back().row : last->row)) return true;
+  if (words.report.pictures <= std::ssize(words.places)) return false;
+  const auto weakest =
+      std::ranges::max_element(words.places, {}, [](const auto& place) { return place.second.rank; });
+  return weakest != words.places.end() && is_likely(weakest->first);
+}
+
 // Returns the hits of the candidates that pass the cut, and those whose caption is the query. All candidates are
 // judged first, so that only few are grouped.
 Result<Folding> cut_and_fold(Candidates candidates, SearchWords& words,
@@ -58,15 +75,16 @@ Result<Folding> cut_and_fold(Candidates candidates, SearchWords& words,
   Matching& matching = *answer.matching;
   const std::vector<std::string> asked = caption_words(query.text.str());
   std::vector<Candidate> left;
-  const auto is_likely = [&](const Candidate& candidate) {
-    return likelihoods.at(candidate.row).right >= *query.min_probability;
+  const auto is_likely = [&](int64_t row) {
+    const auto found = likelihoods.find(row);
+    return found != likelihoods.end() && found->second.right >= *query.min_probability;
   };
   for (const auto& [row, likelihood] : likelihoods) {
     if (!(matching.best >= likelihood.right)) matching.best = likelihood.right;
   }
-  matching.more = !candidates.complete && !candidates.best.empty() && is_likely(candidates.best.back());
+  matching.more = may_miss_likely(candidates, words.ranking, is_likely);
   for (const Candidate& candidate : candidates.best) {
-    bool passes = is_likely(candidate);
+    bool passes = is_likely(candidate.row);
     const KeywordRanking::Place* place = place_of(words.ranking, candidate.row);
     if (!passes && place != nullptr && place->evidence.all) {
       SACCADE_ASSIGN(passes, caption_is(collection, candidate.id, asked));

@@ -52,10 +52,6 @@ Status for_each_block(int descriptor, int64_t size, const Use& use) {
   return {};
 }
 
-int64_t nanoseconds(const timespec& time) {
-  return time.tv_sec * 1'000'000'000 + time.tv_nsec;
-}
-
 }  // namespace
 
 Result<OpenFile> IndexedFiles::open(const Item& item) {
@@ -70,8 +66,8 @@ Result<OpenFile> IndexedFiles::open(const Item& item) {
   if (!S_ISREG(status.st_mode)) return fail(ErrorCode::kNotFound, "{}: no regular file any more", path);
   if (linked) {
     const FileStamp stamp{.size = status.st_size,
-                          .mtime_ns = nanoseconds(status.st_mtim),
-                          .ctime_ns = nanoseconds(status.st_ctim),
+                          .mtime_ns = nanoseconds_of(status.st_mtim),
+                          .ctime_ns = nanoseconds_of(status.st_ctim),
                           .inode = status.st_ino,
                           .device = status.st_dev};
     SACCADE_ASSIGN(const bool same, has_indexed_content(item, file->get(), stamp).in(path));

@@ -71,8 +71,10 @@ Result<Item> item_of(const Context& context, const Parts& parts) {
 std::string type_of(const Item& item) {
   const std::string_view format = item.format;
   if (format == kVideoFormat) {
-    const std::string ending = std::filesystem::path(file_of(item.path)).extension().string();
+    // Cameras write names in capitals.
+    const std::string ending = lower_ascii(std::filesystem::path(file_of(item.path)).extension().string());
     if (ending == ".webm") return "video/webm";
+    if (ending == ".mov") return "video/quicktime";
     return ending == ".mp4" || ending == ".m4v" ? "video/mp4" : "application/octet-stream";
   }
   if (format == "svg") return "image/svg+xml";
