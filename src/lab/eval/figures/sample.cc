@@ -129,14 +129,26 @@ double acceleration(const Matrix<double>& left_out, int64_t column) {
   return squares > 0 ? cubes / (6 * std::pow(squares, 1.5)) : 0;
 }
 
+// Numbers of resamples below a value and up to it. Sums of shares of the same value differ in their last bits, so
+// that resamples that near count as equal.
+struct Places {
+  std::ptrdiff_t below = 0;
+  std::ptrdiff_t up_to = 0;
+};
+
+Places places_of(double value, std::span<const double> sorted) {
+  const double rounding = 1e-12 * std::max(1.0, std::abs(value));
+  return {std::ranges::lower_bound(sorted, value - rounding) - sorted.begin(),
+          std::ranges::upper_bound(sorted, value + rounding) - sorted.begin()};
+}
+
 void add_intervals(Figure& figure, std::span<const double> sorted, double accelerate, double confidence) {
   const double tail = (1 - confidence) / 2;
   figure.low = quantile(sorted, tail);
   figure.high = quantile(sorted, 1 - tail);
   figure.bca_low = figure.low;
   figure.bca_high = figure.high;
-  const auto below = std::ranges::lower_bound(sorted, figure.value) - sorted.begin();
-  const auto up_to = std::ranges::upper_bound(sorted, figure.value) - sorted.begin();
+  const auto [below, up_to] = places_of(figure.value, sorted);
   const double share = static_cast<double>(below + up_to) / (2.0 * static_cast<double>(sorted.size()));
   if (!(share > 0 && share < 1)) return;  // all on one side: no correction there is
   const double bias = normal_quantile(share);
@@ -307,8 +319,7 @@ Result<std::vector<Difference>> paired_differences(const Estimates& a, const Est
     difference.figure.wilson_high = Figure::kNone;  // two that are equal throughout are no rate
     const std::vector<double> sorted = sorted_column(between.resampled, static_cast<int64_t>(f));
     if (sorted.empty()) continue;
-    const auto below = std::ranges::lower_bound(sorted, 0.0) - sorted.begin();
-    const auto up_to = std::ranges::upper_bound(sorted, 0.0) - sorted.begin();
+    const auto [below, up_to] = places_of(0, sorted);
     const auto least = std::min(up_to, static_cast<std::ptrdiff_t>(sorted.size()) - below);
     difference.p_value =
         std::min(1.0, 2.0 * static_cast<double>(1 + least) / static_cast<double>(1 + sorted.size()));

@@ -166,6 +166,32 @@ TEST(Figures, PercentileAndBcaByFormula) {
   EXPECT_GT(figure.bca_high, figure.high);  // a right-skewed sample's interval moves to the right
 }
 
+// Returns estimates of one figure, "x", that was drawn 100 times and has no acceleration.
+Estimates estimates_of(double value, const std::vector<double>& resampled) {
+  Estimates estimates;
+  estimates.names = {"x"};
+  estimates.value = {value};
+  estimates.resampled = Matrix<double>(100, 1);
+  for (size_t i = 0; i < 100; ++i) estimates.resampled.values()[i] = resampled[i % resampled.size()];
+  estimates.left_out = Matrix<double>(2, 1);
+  return estimates;
+}
+
+// 0.3 - 0.2 and 0.1 are one share, though their last bits differ.
+TEST(Figures, RoundingDecidesNothing) {
+  ASSERT_LT(0.3 - 0.2, 0.1);
+  const Figure exact = figures_of(estimates_of(0.1, {0.1, 0.1, 0.1, 0.05, 0.2}), 0.95)[0];
+  const Figure rounded = figures_of(estimates_of(0.1, {0.3 - 0.2, 0.3 - 0.2, 0.3 - 0.2, 0.05, 0.2}), 0.95)[0];
+  EXPECT_NEAR(rounded.bca_low, exact.bca_low, 1e-9);
+  EXPECT_NEAR(rounded.bca_high, exact.bca_high, 1e-9);
+
+  ASSERT_GT(0.1 + 0.2, 0.3);
+  const auto none = paired_differences(estimates_of(0.1 + 0.2, {0.1 + 0.2}), estimates_of(0.3, {0.3}), 0.95);
+  ASSERT_TRUE(none);
+  EXPECT_EQ((*none)[0].p_value, 1);
+  EXPECT_FALSE((*none)[0].significant);
+}
+
 // 95 of 100 intervals should cover the truth. If clusters were treated as independent queries, far fewer
 // would.
 TEST(Figures, IntervalsCoverTheTruth) {
