@@ -32,6 +32,22 @@ TEST(Manifest, ReadsEveryField) {
   EXPECT_EQ(dataset->as<CaptionedImages>().items[3].captions, std::vector<std::string>{"alone"});
 }
 
+// A blank text is no query: it would count as found or not by chance.
+TEST(Manifest, BlankCaptionsAreLeftOutAndCounted) {
+  const auto dataset = parse_manifest(
+      "\xef\xbb\xbf{\"image\": \"1.png\", \"captions\": [\"\", \"one\", \" \\t\"]}\n"
+      "{\"image\": \"2.png\", \"caption\": \"  \"}\n",
+      "/data");
+  ASSERT_TRUE(dataset) << dataset.error().message;
+  const auto& items = dataset->as<CaptionedImages>().items;
+  ASSERT_EQ(items.size(), 2U);
+  EXPECT_EQ(items[0].captions, std::vector<std::string>{"one"});
+  EXPECT_TRUE(items[1].captions.empty());
+  ASSERT_EQ(dataset->excluded.size(), 1U);
+  EXPECT_EQ(dataset->excluded[0].reason, "empty captions");
+  EXPECT_EQ(dataset->excluded[0].count, 3);
+}
+
 TEST(Manifest, ErrorsNameTheLine) {
   const std::pair<const char*, const char*> kCases[] = {
       {"{\"image\": \"1.png\"}\nnot json\n", "line 2: not JSON"},

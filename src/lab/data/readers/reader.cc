@@ -149,7 +149,13 @@ void note_file(const Candidate& file, Dataset& dataset) {
       {file.path.string(), static_cast<int64_t>(file.text.size()), sha256_hex(file.text)});
 }
 
+std::string_view first_line(std::string_view text) {
+  text = without_byte_order_mark(text);
+  return text.substr(0, text.find('\n'));
+}
+
 Status for_each_line(std::string_view text, const std::function<Status(int64_t, std::string_view)>& line) {
+  text = without_byte_order_mark(text);
   int64_t number = 0;
   while (!text.empty()) {
     ++number;
@@ -190,6 +196,15 @@ bool by_number(std::string_view a, std::string_view b) {
 
 Status check_utf8(std::string_view text, std::string_view what) {
   if (to_valid_utf8(text) != text) return fail(ErrorCode::kBadData, "{} is not UTF-8", what);
+  return {};
+}
+
+Status set_group(DatasetItem& item, std::string group) {
+  if (!item.group.empty() && item.group != group) {
+    return fail(ErrorCode::kBadData, "\"{}\" is of group \"{}\" here and \"{}\" before", item.id, group,
+                item.group);
+  }
+  item.group = std::move(group);
   return {};
 }
 

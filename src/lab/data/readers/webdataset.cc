@@ -167,7 +167,7 @@ Status json_captions(std::string_view text, DatasetItem& item, Dataset& dataset)
 }
 
 Status class_caption(std::string_view text, const std::vector<std::string>& classes, DatasetItem& item) {
-  const std::string number(trim_ascii(text));
+  const std::string number(trim_ascii(without_byte_order_mark(text)));
   if (number.empty() || number.size() > 9 || number.find_first_not_of("0123456789") != std::string::npos) {
     return fail(ErrorCode::kBadData, "class \"{}\" is no number", number.substr(0, 40));
   }

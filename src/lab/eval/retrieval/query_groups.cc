@@ -134,12 +134,13 @@ bool is_field(TextQueryKind kind) {
 }
 
 Result<QueryTable> read_query_table(const std::filesystem::path& path) {
-  SACCADE_ASSIGN(const std::string text, read_file(path));
+  SACCADE_ASSIGN(const std::string content, read_file(path));
+  const std::string_view text = without_byte_order_mark(content);
   QueryTable table{.name = path.stem().string()};
   int64_t number = 0;
   for (size_t begin = 0; begin < text.size();) {
     const size_t end = std::min(text.find('\n', begin), text.size());
-    std::string_view line = std::string_view(text).substr(begin, end - begin);
+    std::string_view line = text.substr(begin, end - begin);
     begin = end + 1;
     ++number;
     if (line.ends_with('\r')) line.remove_suffix(1);

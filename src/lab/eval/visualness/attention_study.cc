@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "lab/data/read_dataset.h"
+#include "lab/data/readers/reader.h"
 #include "lab/eval/visualness/text_parts.h"
 #include "saccade/core/files/files.h"
 #include "saccade/core/hash.h"
@@ -19,13 +20,10 @@ namespace fs = std::filesystem;
 Result<AttentionTexts> read_lines(const fs::path& path) {
   SACCADE_ASSIGN(const std::string content, read_file(path));
   AttentionTexts result{.name = path.stem().string(), .sha256 = sha256_hex(content), .texts = {}};
-  for (size_t at = 0; at < content.size();) {
-    const size_t end = std::min(content.find('\n', at), content.size());
-    std::string line = content.substr(at, end - at);
-    if (line.ends_with('\r')) line.pop_back();
-    if (line.find_first_not_of(" \t") != std::string::npos) result.texts.push_back(std::move(line));
-    at = end + 1;
-  }
+  SACCADE_TRY(data::for_each_line(content, [&](int64_t, std::string_view line) -> Status {
+    result.texts.emplace_back(line);
+    return {};
+  }));
   return result;
 }
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "saccade/core/ascii.h"
+
 namespace saccade {
 namespace {
 
@@ -102,7 +104,7 @@ bool glob_matches(std::string_view pattern, std::string_view text) {
 }
 
 IgnoreRules::IgnoreRules(std::string_view text) {
-  if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);  // a byte order mark
+  text = without_byte_order_mark(text);
   while (!text.empty()) {
     const size_t end = std::min(text.find('\n'), text.size());
     add(text.substr(0, end));
