@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "lab/data/dataset_json.h"
 #include "lab/data/read_dataset.h"
 #include "saccade/core/test_folder.h"
 
@@ -46,6 +47,7 @@ TEST(Manifest, BlankCaptionsAreLeftOutAndCounted) {
   ASSERT_EQ(dataset->excluded.size(), 1U);
   EXPECT_EQ(dataset->excluded[0].reason, "empty captions");
   EXPECT_EQ(dataset->excluded[0].count, 3);
+  EXPECT_EQ(exclusion_counts(dataset->excluded), (Json{{"empty captions", 3}}));
 }
 
 TEST(Manifest, ErrorsNameTheLine) {
