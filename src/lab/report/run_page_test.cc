@@ -71,6 +71,10 @@ TEST(ReportTable, CellsShowAndSave) {
   const Cell at_most = figure_cell(&zero, Unit::kShare);
   EXPECT_EQ(at_most.html, "0.000 <small>[Wilson 0.004]</small>");
   EXPECT_EQ(dump_json(at_most.values), "[0.0,0.0,0.00383]");
+  const Figure one = {.value = 1, .low = 1, .high = 1, .wilson_low = 0.51};
+  const Cell at_least = figure_cell(&one, Unit::kShare);
+  EXPECT_EQ(at_least.html, "1.000 <small>[Wilson 0.510]</small>");
+  EXPECT_EQ(dump_json(at_least.values), "[1.0,0.51,1.0]");
   // Tests figures without an interval, without a number, and none.
   const Figure bare = {.value = 0.5};
   EXPECT_EQ(figure_cell(&bare, Unit::kShare).html, "0.500");

@@ -187,10 +187,10 @@ std::string three_digits(double value, Sign sign) {
 
 std::string interval_text(const Figure& figure, Sign sign) {
   if (!std::isfinite(figure.low)) return three_digits(figure.value, sign);
-  // Resampling is uninformative for a rate of zero. The text is as wide as the others, for columns.
-  if (std::isfinite(figure.wilson_high)) {
-    return fmt::format("{} [Wilson {}]", three_digits(figure.value, sign),
-                       three_digits(figure.wilson_high, sign));
+  // Resampling is uninformative for a share of 0 or 1.
+  for (const double end : {figure.wilson_high, figure.wilson_low}) {
+    if (!std::isfinite(end)) continue;
+    return fmt::format("{} [Wilson {}]", three_digits(figure.value, sign), three_digits(end, sign));
   }
   return fmt::format("{} [{}, {}]", three_digits(figure.value, sign), three_digits(figure.low, sign),
                      three_digits(figure.high, sign));
@@ -286,8 +286,11 @@ std::vector<Figure> figures_of(const Estimates& estimates, double confidence) {
     if (sorted.empty()) continue;
     const bool mean = column < estimates.left_out.columns();
     add_intervals(figure, sorted, mean ? acceleration(estimates.left_out, column) : 0, confidence);
-    if (mean && figure.value == 0 && figure.low == 0 && figure.high == 0) {
-      figure.wilson_high = wilson_interval(0, estimates.left_out.rows(), confidence).high;
+    if (!mean || figure.low != figure.value || figure.high != figure.value) continue;
+    const int64_t clusters = estimates.left_out.rows();
+    if (figure.value == 0) figure.wilson_high = wilson_interval(0, clusters, confidence).high;
+    if (figure.value == 1 && figure.name != kMeanRank) {
+      figure.wilson_low = wilson_interval(1, clusters, confidence).low;
     }
   }
   return figures;
@@ -316,7 +319,8 @@ Result<std::vector<Difference>> paired_differences(const Estimates& a, const Est
   for (size_t f = 0; f < figures.size(); ++f) {
     Difference& difference = differences.emplace_back();
     difference.figure = figures[f];
-    difference.figure.wilson_high = Figure::kNone;  // two that are equal throughout are no rate
+    // Two that differ by 0 or 1 throughout are no share.
+    difference.figure.wilson_high = difference.figure.wilson_low = Figure::kNone;
     const std::vector<double> sorted = sorted_column(between.resampled, static_cast<int64_t>(f));
     if (sorted.empty()) continue;
     const auto [below, up_to] = places_of(0, sorted);

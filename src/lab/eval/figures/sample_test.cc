@@ -28,6 +28,7 @@ TEST(ThreeDigits, ZeroHasNoMinus) {
             "+0.010 [+0.000, +0.020]");
   EXPECT_EQ(interval_text({.value = -0.25}, Sign::kBoth), "-0.250");
   EXPECT_EQ(interval_text({.value = 0, .low = 0, .high = 0, .wilson_high = 0.00383}), "0.000 [Wilson 0.004]");
+  EXPECT_EQ(interval_text({.value = 1, .low = 1, .high = 1, .wilson_low = 0.51}), "1.000 [Wilson 0.510]");
 }
 
 // Returns a sample with one figure, "x", and its median.
@@ -270,6 +271,26 @@ TEST(Figures, OfNothingFoundHaveWilsonsUpperEnd) {
   const auto same = paired_differences(estimates, estimates, 0.95);
   ASSERT_TRUE(same);
   EXPECT_TRUE(std::isnan((*same)[0].figure.wilson_high));
+}
+
+// Four of four is not all for certain: 4 / (4 + z^2) of z = 1.959964. A mean rank of 1 is no share.
+TEST(Figures, OfEverythingFoundHaveWilsonsLowerEnd) {
+  ThreadPool pool(1);
+  ClusteredSample all = sample_of(std::vector<double>(4, 1.0), one_each(4), 4);
+  const Estimates estimates = estimate(all, {}, pool);
+  const Figure figure = figures_of(estimates, 0.95)[0];
+  EXPECT_EQ(figure.low, 1);
+  EXPECT_NEAR(figure.wilson_low, 0.5101092, 1e-7);
+  EXPECT_TRUE(std::isnan(figure.wilson_high));
+  EXPECT_NEAR(figure.shown_low(), 0.5101092, 1e-7);
+  EXPECT_EQ(figure.shown_high(), 1);
+  EXPECT_NEAR(record_json(BriefFigure(figure))["wilson_low"].get<double>(), 0.5101092, 1e-7);
+  const Estimates none = estimate(sample_of(std::vector<double>(4, 0.0), one_each(4), 4), {}, pool);
+  const auto differences = paired_differences(estimates, none, 0.95);
+  ASSERT_TRUE(differences);
+  EXPECT_TRUE(std::isnan((*differences)[0].figure.wilson_low));
+  all.mean_names = {kMeanRank};
+  EXPECT_TRUE(std::isnan(figures_of(estimate(all, {}, pool), 0.95)[0].wilson_low));
 }
 
 TEST(PairedDifferences, SeeWhatUnpairedIntervalsDoNot) {
