@@ -161,6 +161,9 @@ TEST_F(EvalCommand, RetrievalTakesTheSideOfLateInteraction) {
   const auto answer = parse_json(outcome.out);
   ASSERT_TRUE(answer) << outcome.out;
   EXPECT_EQ((*answer)["protocol"]["late"], Json({{"from", "image"}, {"normalize", true}}));
+  const Outcome unused = retrieval({"--similarity", "dot"});
+  EXPECT_EQ(unused.code, 2);
+  EXPECT_THAT(unused.err, HasSubstr("--similarity requires --embeddings"));
   const Outcome side = retrieval({"--late-from", "patches"});
   EXPECT_EQ(side.code, 2);
   EXPECT_THAT(side.err, HasSubstr("--late-from"));
