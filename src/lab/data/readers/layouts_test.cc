@@ -287,7 +287,7 @@ TEST(Layouts, RocoCsvAndFactify) {
       "Id,claim,claim_image,document,document_image\n0,c,https://example.org/c,D,http://example.org/d\n");
   EXPECT_THAT(error_of(folder, "addresses.csv"),
               testing::EndsWith(
-                  "nothing in it; left out: 1 images that are web addresses, not files; download them into "
+                  "nothing in it; left out: images that are web addresses, not files: 1; download them into "
                   "FOLDER, and pass it as the dataset: saccade-lab dataset fetch " +
                   (folder.path() / "addresses.csv").string() + " -o FOLDER"));
   EXPECT_THAT(error_of(folder, "addresses.csv", "#image-column=claim_image,caption-column=claim"),
