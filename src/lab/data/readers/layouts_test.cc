@@ -248,7 +248,7 @@ TEST(Layouts, AByteOrderMarkIsNoPartOfARecord) {
   EXPECT_THAT(shown(folder, read(folder, "clone")),
               ElementsAre("ROCO_00002 clone/data/train/radiology/images/ROCO_00002.jpg train: [A scan.]"));
   folder.write("beside/1.jpg", "x");
-  folder.write("beside/1.txt", mark + "One.\r\n\r\nTwo.\r\n");
+  folder.write("beside/1.txt", mark + "One.\r\n\r\n\v\r\nTwo.\r\n");
   EXPECT_THAT(shown(folder, read(folder, "beside")), ElementsAre("1.jpg beside/1.jpg : [One.] [Two.]"));
   folder.write("Urban1k/image/1.jpg", "x");
   folder.write("Urban1k/caption/1.txt", mark + "A street.");

@@ -240,7 +240,8 @@ Status add_caption_field(Dataset& dataset, DatasetItem& item, std::string_view f
 Status add_caption_lines(std::string_view text, DatasetItem& item) {
   SACCADE_TRY(check_utf8(text, "its text"));
   return for_each_line(text, [&](int64_t, std::string_view line) -> Status {
-    item.captions.emplace_back(trim_ascii(line));
+    const std::string_view caption = trim_ascii(line);
+    if (!caption.empty()) item.captions.emplace_back(caption);
     return {};
   });
 }
