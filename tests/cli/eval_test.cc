@@ -144,6 +144,9 @@ TEST_F(EvalCommand, RetrievalGroupsQueriesByKind) {
   EXPECT_THAT(report.out, HasSubstr("# kinds-set"));
 
   EXPECT_EQ(retrieval({"--by", "mood"}).code, 2);
+  write("kinds.tsv", "Red\tcolors\n");
+  EXPECT_THAT(retrieval({"--by-table", "kinds.tsv", "--resamples", "50"}).err,
+              HasSubstr("set: no query is among the 1 caption of --by-table"));
   write("kinds.tsv", "red\n");
   const Outcome bad = retrieval({"--by-table", "kinds.tsv"});
   EXPECT_EQ(bad.code, 1);

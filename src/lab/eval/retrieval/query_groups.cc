@@ -199,7 +199,7 @@ QueryGrouping group_by_table(const QueryTable& table, const QueryTexts& queries)
   std::vector<std::string> names;
   for (const std::string_view caption : queries.captions) {
     const auto found = table.groups.find(std::string(caption));
-    names.push_back(found == table.groups.end() ? "(not in the table)" : found->second);
+    names.push_back(found == table.groups.end() ? std::string(kNotInTable) : found->second);
   }
   return group_by_names(table.name, names);
 }
