@@ -241,6 +241,7 @@ void add_eval_composed_command(CLI::App& eval, Command& chosen) {
           "dataset's order")
       ->excludes(command->get_option("--model"));
   add_choice(*command, "--similarity", arguments->similarity, "similarity measure for --embeddings");
+  command->get_option("--similarity")->needs(command->get_option("--embeddings"));
   add_bootstrap_options(*command, arguments->eval);
   add_run_options(*command, arguments->eval);
   group_options(*command,

@@ -83,7 +83,12 @@ std::string result_text(const LengthResult& result) {
 Result<std::string> answer_text(const Evaluation& evaluation) {
   SACCADE_ASSIGN(const auto metrics, read_record<LengthMetrics>(evaluation.metrics));
   std::string text;
-  for (const LengthResult& result : metrics.results) text += result_text(result);
+  for (const RunDataset& dataset : evaluation.info.datasets) {
+    for (const LengthResult& result : metrics.results) {
+      if (result.dataset == dataset.name) text += result_text(result);
+    }
+    text += exclusions_text(dataset);
+  }
   return text;
 }
 

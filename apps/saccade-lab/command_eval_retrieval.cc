@@ -230,6 +230,7 @@ void add_eval_retrieval_command(CLI::App& eval, Command& chosen) {
     option->excludes(late_from)->excludes(late_normalize);
   }
   add_choice(*command, "--similarity", arguments->similarity, "similarity measure for --embeddings");
+  command->get_option("--similarity")->needs(embeddings);
   add_bootstrap_options(*command, arguments->eval);
   add_run_options(*command, arguments->eval);
   group_options(*command, {{"Late interaction and reranking",

@@ -97,6 +97,7 @@ Result<std::string> answer_text(const Evaluation& evaluation) {
                         size_text(result.peak_bytes));
   }
   for (const SpeedRecord& result : metrics.results) text += details_text(result);
+  text += exclusions_text(dataset);
   return text + "protocol: " + info.protocol["description"].get<std::string>() + "\n";
 }
 

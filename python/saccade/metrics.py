@@ -31,7 +31,9 @@ class Figure(NamedTuple):
     """Bias-corrected and accelerated interval."""
     bca_high: float | None
     wilson_high: float | None
-    """Upper end of Wilson's interval for a rate that is 0 in every image."""
+    """Upper end of Wilson's interval for a share that is 0 in every image."""
+    wilson_low: float | None
+    """Lower end of Wilson's interval for a share that is 1 in every image."""
 
     def __format__(self, spec: str) -> str:
         if self.value is None:
@@ -39,6 +41,9 @@ class Figure(NamedTuple):
         spec = spec or ".3f"
         if self.low is None or self.high is None:
             return format(self.value, spec)
+        for end in (self.wilson_high, self.wilson_low):
+            if end is not None:
+                return f"{self.value:{spec}} [Wilson {end:{spec}}]"
         return f"{self.value:{spec}} [{self.low:{spec}}, {self.high:{spec}}]"
 
 
@@ -234,6 +239,6 @@ def _made(found: Any, relevance: Any) -> Retrieval:
         for depth in (1, 5, 10):
             if depth > direction["gallery"]:
                 for name in (f"r{depth}", f"recall{depth}"):
-                    figures[name], chance[name] = Figure(*[None] * 6), None
+                    figures[name], chance[name] = Figure(*[None] * 7), None
         directions.append(Direction(figures=figures, chance=chance, **direction))
     return Retrieval(*directions)

@@ -81,9 +81,10 @@ nb::object finite_or_none(double value) {
 nb::dict direction_of(const lab::DirectionOutcome& outcome) {
   nb::dict figures;
   for (const lab::Figure& figure : outcome.figures) {
-    figures[nb::str(figure.name.c_str())] = nb::make_tuple(
-        finite_or_none(figure.value), finite_or_none(figure.low), finite_or_none(figure.high),
-        finite_or_none(figure.bca_low), finite_or_none(figure.bca_high), finite_or_none(figure.wilson_high));
+    figures[nb::str(figure.name.c_str())] =
+        nb::make_tuple(finite_or_none(figure.value), finite_or_none(figure.low), finite_or_none(figure.high),
+                       finite_or_none(figure.bca_low), finite_or_none(figure.bca_high),
+                       finite_or_none(figure.wilson_high), finite_or_none(figure.wilson_low));
   }
   nb::dict dict;
   dict["figures"] = figures;

@@ -138,3 +138,12 @@ def test_same_figures_as_the_laboratory(task, tmp_path):
                 expected["low"],
                 expected["high"],
             ), (name, figure)
+
+
+def test_shares_of_zero_and_one_have_wilsons_interval():
+    """25 of 25: 25 / (25 + 1.96^2), and none of 25. A mean rank of 1 is no share."""
+    rows = unit(25, 16, 5)
+    found = saccade.metrics.retrieval(rows, rows, resamples=50).text_to_image
+    assert f"{found['r1']}" == "1.000 [Wilson 0.867]"
+    assert found["mean_rank"].value == 1 and found["mean_rank"].wilson_low is None
+    assert f"{saccade.metrics.retrieval(rows, -rows, resamples=50).text_to_image['r1']}" == "0.000 [Wilson 0.133]"

@@ -140,6 +140,9 @@ TEST_F(EvalCommand, RetrievalGroupsQueriesByKind) {
   EXPECT_THAT(report.out, HasSubstr("# kinds-set"));
 
   EXPECT_EQ(retrieval({"--by", "mood"}).code, 2);
+  write("kinds.tsv", "Red\tcolors\n");
+  EXPECT_THAT(retrieval({"--by-table", "kinds.tsv", "--resamples", "50"}).err,
+              HasSubstr("set: no query is among the 1 caption of --by-table"));
   write("kinds.tsv", "red\n");
   const Outcome bad = retrieval({"--by-table", "kinds.tsv"});
   EXPECT_EQ(bad.code, 1);
@@ -157,6 +160,9 @@ TEST_F(EvalCommand, RetrievalTakesTheSideOfLateInteraction) {
   const auto answer = parse_json(outcome.out);
   ASSERT_TRUE(answer) << outcome.out;
   EXPECT_EQ((*answer)["protocol"]["late"], Json({{"from", "image"}, {"normalize", true}}));
+  const Outcome unused = retrieval({"--similarity", "dot"});
+  EXPECT_EQ(unused.code, 2);
+  EXPECT_THAT(unused.err, HasSubstr("--similarity requires --embeddings"));
   const Outcome side = retrieval({"--late-from", "patches"});
   EXPECT_EQ(side.code, 2);
   EXPECT_THAT(side.err, HasSubstr("--late-from"));

@@ -124,6 +124,15 @@ TEST_F(LengthCommand, WritesARunWithCurvesControlsAndChunks) {
   EXPECT_THAT(mean.err, HasSubstr("--late-mean"));
 }
 
+TEST_F(LengthCommand, SaysWhatWasLeftOut) {
+  make_cards();
+  fs::remove(folder_ / "images/3.png");
+  const Outcome outcome = run({"-q", "eval", "length", "-m", "model", "--dataset", "cards.jsonl#missing=skip",
+                               "--lengths", "4", "--resamples", "0", "--no-controls", "--no-chunking"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("left out: image files that are not there: 1"));
+}
+
 // The grid, cut and chunks of the study's published program.
 TEST_F(LengthCommand, TheStudysOwnProcedureIsAChoiceOfOptions) {
   make_cards();

@@ -71,6 +71,14 @@ TEST_F(SpeedCommand, MeasuresEachPrecisionInAProcessOfItsOwnAndAdvises) {
   EXPECT_EQ(advised["asked"]["languages"], (Json{"en", "de"}));
 }
 
+TEST_F(SpeedCommand, SaysWhatWasLeftOut) {
+  fs::remove(folder_ / "images/2.png");
+  const Outcome outcome = run({"-q", "eval", "speed", "-m", "model", "--dataset", "set.jsonl#missing=skip",
+                               "--warm-up", "0", "--repeats", "1", "--gallery", "10"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("left out: image files that are not there: 1"));
+}
+
 TEST_F(SpeedCommand, WhatAProcessOfItsOwnSaysIsSaidOnce) {
   write("images/2.png", "no picture");
   const Outcome outcome = run({"-q", "eval", "speed", "-m", "model", "model", "--dataset", "set.jsonl",

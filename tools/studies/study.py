@@ -148,6 +148,9 @@ def value_text(value, form=""):
         text = number_text(value[key])
         if form == "value" or value.get("low") is None or value.get("high") is None:
             return text
+        end = value.get("wilson_high", value.get("wilson_low"))  # resampling says nothing about a share of 0 or 1
+        if end is not None:
+            return f"{text} [Wilson {number_text(end)}]"
         return f"{text} [{number_text(value['low'])}, {number_text(value['high'])}]"
     if isinstance(value, list):
         raise StudyError("a list is no figure")

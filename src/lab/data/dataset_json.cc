@@ -47,6 +47,12 @@ Json exclusions_json(std::span<const Exclusion> excluded) {
   return list;
 }
 
+Json exclusion_counts(std::span<const Exclusion> excluded) {
+  Json counts = Json::object();
+  for (const Exclusion& exclusion : excluded) counts[exclusion.reason] = exclusion.count;
+  return counts;
+}
+
 Json rated_texts_json(const Dataset& dataset) {
   const auto* texts = dataset.find<RatedTexts>();
   if (texts == nullptr) return {};

@@ -12,6 +12,8 @@ namespace saccade::lab {
 
 // Returns a list of {"reason", "count", "examples"}.
 Json exclusions_json(std::span<const Exclusion> excluded);
+// Returns {reason: count}.
+Json exclusion_counts(std::span<const Exclusion> excluded);
 // Returns the number of items if they are of this kind, else 0.
 template <typename Kind>
 int64_t count_of(const Dataset& dataset) {

@@ -125,7 +125,7 @@ TEST(ReadDataset, SkipsMissingImagesOnlyWhenAskedAndCounts) {
   std::filesystem::remove(folder.path() / "1.png");
   const auto none = read(folder.path() / "a.jsonl", "#missing=skip");
   ASSERT_FALSE(none);
-  EXPECT_NE(none.error().message.find("nothing in it; left out: 3 image files"), std::string::npos)
+  EXPECT_NE(none.error().message.find("nothing in it; left out: image files"), std::string::npos)
       << none.error().message;
 }
 

@@ -257,8 +257,8 @@ std::string why_empty(const Dataset& dataset, const DatasetSource& source) {
   std::string advice;
   std::error_code ignored;
   for (const Exclusion& exclusion : dataset.excluded) {
-    text += fmt::format("{}{} {}", &exclusion == &dataset.excluded.front() ? "; left out: " : ", ",
-                        exclusion.count, exclusion.reason);
+    text += fmt::format("{}{}: {}", &exclusion == &dataset.excluded.front() ? "; left out: " : ", ",
+                        exclusion.reason, exclusion.count);
     if (exclusion.reason != data::kWebAddresses) continue;
     advice = fmt::format(
         "; download them into FOLDER, and pass it as the dataset: saccade-lab dataset fetch {} -o FOLDER",

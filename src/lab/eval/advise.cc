@@ -251,7 +251,7 @@ class Adviser {
       return {false, fmt::format("Whether it can be told apart from {} is not known: there are no intervals.",
                                  name(better))};
     }
-    if (a.high < b.low || b.high < a.low) {
+    if (a.shown_high() < b.shown_low() || b.shown_high() < a.shown_low()) {
       return {true,
               fmt::format("It is behind {}: no run compares the two, but their intervals do not overlap.",
                           name(better))};
@@ -312,12 +312,10 @@ class Adviser {
         question_.composition ? measurements_.composition_chance : measurements_.accuracy_chance;
     const Figure& own = *figure(model);
     if (!chance || std::isnan(own.low)) return;
-    advised.above_chance = own.low > *chance;
-    // The resamples of a figure that is 0 throughout say nothing of its upper end.
-    const double high = std::isfinite(own.wilson_high) ? own.wilson_high : own.high;
-    if (high < *chance) {
+    advised.above_chance = own.shown_low() > *chance;
+    if (own.shown_high() < *chance) {
       advised.why.push_back(fmt::format("That is below what guessing gets ({}).", three_digits(*chance)));
-    } else if (own.low <= *chance) {
+    } else if (own.shown_low() <= *chance) {
       advised.why.push_back(fmt::format("That cannot be told from guessing ({}).", three_digits(*chance)));
     }
   }

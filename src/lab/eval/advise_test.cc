@@ -322,6 +322,17 @@ TEST(Advise, AccuracyThatIsGuessingIsMarked) {
   }
 }
 
+// Nothing found among few images may be as much as another model's figure.
+TEST(Advise, IntervalsReachUpToWilsonsEnd) {
+  ARun run = retrieval({{"some", 0.1, 0.05}, {"blind", 0, 0}});
+  for (const auto& [wilson, tier] : {std::pair(0.2, 1), std::pair(0.02, 2)}) {
+    run.metrics["results"][2]["t2i"]["r1"]["wilson_high"] = wilson;
+    const Advice advice = advice_of({run});
+    ASSERT_THAT(names(advice.ranked), ElementsAre("some", "blind"));
+    EXPECT_EQ(advice.ranked[1].tier, tier) << wilson;
+  }
+}
+
 TEST(Advise, WhatNobodyMeasuredIsSaidAndJudgesNobody) {
   AdviceQuestion question;
   question.min_images_per_s = 5;

@@ -207,7 +207,7 @@ void mark_ties(HeadlineColumn& column, const HeadlineFigure& figure) {
     if (one.best) continue;
     const double confidence = best->run->run->info.confidence;
     one.tied = std::isfinite(adjusted[i]) ? !is_significant(adjusted[i], confidence)
-                                          : one.figure.high >= best->figure.low;
+                                          : one.figure.shown_high() >= best->figure.shown_low();
   }
 }
 

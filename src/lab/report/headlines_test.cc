@@ -110,6 +110,19 @@ TEST_F(Headlines, ItemsOfOneImageHaveTheirTextScore) {
   EXPECT_EQ(of(found[0], "b").figure.wilson_high, 0.3);
 }
 
+TEST_F(Headlines, OfNothingFoundReachUpToWilsonsEnd) {
+  const auto write_one = [&](const std::string& model, const Figure& text) {
+    CompositionMetrics metrics;
+    metrics.results.push_back({"drawings", model, std::nullopt, 9, 0, {text}});
+    test::write_plain_run(folder_ / model, "winoground", {model}, record_json(metrics));
+  };
+  write_one("a", {.name = "text", .value = 0.2, .low = 0.1, .high = 0.3});
+  write_one("b", {.name = "text", .value = 0, .low = 0, .high = 0, .wilson_high = 0.3});
+  const auto found = columns({"a", "b"});
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_TRUE(of(found[0], "b").tied) << "the intervals overlap";
+}
+
 TEST_F(Headlines, RunsOfOneProtocolShareAColumn) {
   write("one", {{"a", 0.5, 0.01}});
   write("two", {{"b", 0.4, 0.01}});

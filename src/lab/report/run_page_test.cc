@@ -61,6 +61,8 @@ TEST(ReportTable, CellsShowAndSave) {
   EXPECT_EQ(count_cell(-123).html, "-123");
   EXPECT_EQ(count_cell(-1234).html, "-1,234");
   EXPECT_EQ(count_cell(999).html, "999");
+  EXPECT_EQ(dump_json(number_cell(1050).values), "[1050]");
+  EXPECT_EQ(dump_json(number_cell(1050.0).values), "[1050.0]");
   const Figure half = {.value = 0.5, .low = 0.25, .high = 0.75};
   const Cell figure = figure_cell(&half, Unit::kShare);
   EXPECT_EQ(figure.html, "0.500 <small>[0.250, 0.750]</small>");
@@ -69,6 +71,10 @@ TEST(ReportTable, CellsShowAndSave) {
   const Cell at_most = figure_cell(&zero, Unit::kShare);
   EXPECT_EQ(at_most.html, "0.000 <small>[Wilson 0.004]</small>");
   EXPECT_EQ(dump_json(at_most.values), "[0.0,0.0,0.00383]");
+  const Figure one = {.value = 1, .low = 1, .high = 1, .wilson_low = 0.51};
+  const Cell at_least = figure_cell(&one, Unit::kShare);
+  EXPECT_EQ(at_least.html, "1.000 <small>[Wilson 0.510]</small>");
+  EXPECT_EQ(dump_json(at_least.values), "[1.0,0.51,1.0]");
   // Tests figures without an interval, without a number, and none.
   const Figure bare = {.value = 0.5};
   EXPECT_EQ(figure_cell(&bare, Unit::kShare).html, "0.500");
@@ -336,11 +342,11 @@ TEST_F(RunPage, ChunksContinueTheCurveOfCutTexts) {
   test::write_plain_run(folder_ / "run", "length", {"m1"}, {{"results", {result}}});
   const std::string html = page({"run"}, options);
   EXPECT_THAT(html, HasSubstr("limit of 77 or in chunks"));
-  EXPECT_EQ(count(html, R"(["chunks: equal","s1",1234.0,0.28125,0.25,0.3])"), 1);
-  EXPECT_EQ(count(html, R"(["cut at the limit","s0",1234.0,)"), 1);  // both curves end there
+  EXPECT_EQ(count(html, R"(["chunks: equal","s1",1234,0.28125,0.25,0.3])"), 1);
+  EXPECT_EQ(count(html, R"(["cut at the limit","s0",1234,)"), 1);  // both curves end there
   // Both directions' chunks begin where their cut text ends.
-  EXPECT_EQ(count(html, R"(["cut at the limit","s0",77.0,)"), 2);
-  EXPECT_GE(count(html, R"(["chunks: equal","s1",77.0,)"), 2);
+  EXPECT_EQ(count(html, R"(["cut at the limit","s0",77,)"), 2);
+  EXPECT_GE(count(html, R"(["chunks: equal","s1",77,)"), 2);
 }
 
 // A caption names the drawn curves, and no others.
@@ -416,9 +422,9 @@ TEST_F(RunPage, RerankingIsACurveOverDepth) {
   };
   EXPECT_EQ(
       rows_of("rerank-drawings-t2i"),
-      R"([["m1","s0",1.0,0.25,0.1875,0.3125],["m1","s0",2.0,0.3125,0.25,0.375],["m1","s0",5.0,0.4375,0.375,0.5]])");
+      R"([["m1","s0",1,0.25,0.1875,0.3125],["m1","s0",2,0.3125,0.25,0.375],["m1","s0",5,0.4375,0.375,0.5]])");
   EXPECT_EQ(rows_of("rerank-drawings-i2t"),
-            R"([["m1","s0",1.0,0.375,0.3125,0.4375],["m1","s0",2.0,0.75,0.6875,0.8125]])");
+            R"([["m1","s0",1,0.375,0.3125,0.4375],["m1","s0",2,0.75,0.6875,0.8125]])");
   EXPECT_EQ(count(html, "<figure data-chart"), count(without, "<figure data-chart") + 2);
   const std::string table = html.substr(html.find("figures by the number of answers reranked"));
   EXPECT_THAT(

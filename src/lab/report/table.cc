@@ -89,12 +89,12 @@ Cell figure_cell(double value, double low, double high, Unit unit) {
 
 Cell figure_cell(const Figure* figure, Unit unit) {
   if (figure == nullptr) return figure_cell(Figure::kNone, Figure::kNone, Figure::kNone, unit);
-  Cell cell = figure_cell(figure->value, figure->low, figure->high, unit);
-  if (std::isfinite(figure->wilson_high)) {  // the interval of resamples has no width then
+  // CSV and JSON have Wilson's end too: the interval of resamples has no width where there is one.
+  Cell cell = figure_cell(figure->value, figure->shown_low(), figure->shown_high(), unit);
+  for (const double end : {figure->wilson_high, figure->wilson_low}) {
+    if (!std::isfinite(end)) continue;
     cell.html = fmt::format("{} <small>[Wilson {}]</small>", number_text(figure->value, unit),
-                            number_text(figure->wilson_high, unit));
-    cell.values.back() =
-        number_json(figure->wilson_high);  // CSV and JSON too would have an interval of no width
+                            number_text(end, unit));
   }
   return cell;
 }

@@ -41,7 +41,9 @@ Cell count_cell(int64_t count);
 Cell number_cell(double value, Unit unit = Unit::kNumber);
 template <std::integral T>
 Cell number_cell(T value) {
-  return number_cell(static_cast<double>(value));
+  Cell cell = number_cell(static_cast<double>(value));
+  cell.values = {static_cast<int64_t>(value)};  // saved without a point
+  return cell;
 }
 Cell figure_cell(double value, double low, double high, Unit unit);
 // The same of a run's figure or difference; nullptr: there is none.

@@ -18,9 +18,15 @@ constexpr const char* kLockFile = "lock";
 constexpr const char* kDoing = "training into this run folder";
 
 // Returns "/datasets/0/sha256" -> value, for every value that is neither object nor array. A protocol's
-// description and an encoder's name are for people and are not compared. An encoder has a fingerprint.
+// description, an encoder's name and counts of excluded records are for people and are not compared. An encoder has
+// a fingerprint, and a dataset a hash.
 Json leaves(const Json& json) {
-  Json all = json.empty() ? Json::object() : json.flatten();
+  Json all = Json::object();
+  if (!json.empty()) {
+    for (const auto& [pointer, value] : json.flatten().items()) {
+      if (pointer.find("/excluded") == std::string::npos) all[pointer] = value;
+    }
+  }
   all.erase("/held_out_protocol/description");
   for (const char* encoder : {"/encoder", "/frozen", "/model/frozen"}) {
     if (all.contains(fmt::format("{}/fingerprint", encoder))) all.erase(fmt::format("{}/name", encoder));

@@ -1,5 +1,5 @@
 // Classes and cases of ASCII characters, whatever the locale, and escapes made of them. Other bytes, such as those of
-// UTF-8, are in no class and stay as they are.
+// UTF-8, are in no class and stay as they are. Also the byte order mark in front of texts.
 #pragma once
 
 #include <algorithm>
@@ -46,6 +46,12 @@ constexpr bool starts_in_any_case(std::string_view text, std::string_view start)
 constexpr std::string_view trim_ascii(std::string_view text, std::string_view space = kAsciiSpace) {
   const size_t begin = std::min(text.find_first_not_of(space), text.size());
   return text.substr(begin, text.find_last_not_of(space) + 1 - begin);
+}
+
+// Returns the text behind a byte order mark of UTF-8, which some programs write in front of a file's text.
+constexpr std::string_view without_byte_order_mark(std::string_view text) {
+  constexpr std::string_view kMark = "\xef\xbb\xbf";
+  return text.starts_with(kMark) ? text.substr(kMark.size()) : text;
 }
 
 // Returns views of the parts between runs of characters of `space`; none of them is empty.

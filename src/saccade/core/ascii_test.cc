@@ -31,6 +31,13 @@ TEST(Ascii, ComparesInAnyCase) {
   EXPECT_FALSE(starts_in_any_case("<!D", "<!doctype"));
 }
 
+TEST(Ascii, AByteOrderMarkIsNoText) {
+  EXPECT_EQ(without_byte_order_mark("\xef\xbb\xbfone"), "one");
+  EXPECT_EQ(without_byte_order_mark("\xef\xbb\xbf"), "");
+  EXPECT_EQ(without_byte_order_mark("\xef\xbb"), "\xef\xbb");
+  EXPECT_EQ(without_byte_order_mark("one\xef\xbb\xbf"), "one\xef\xbb\xbf");
+}
+
 TEST(Ascii, Trims) {
   EXPECT_EQ(trim_ascii(" \t a b\r\n"), "a b");
   EXPECT_EQ(trim_ascii(" \n"), "");

@@ -226,6 +226,9 @@ TEST(Json, RefusesWhatIsNotJson) {
     EXPECT_THAT(json.error().message, HasSubstr("not JSON at byte")) << text;
   }
   EXPECT_EQ(parse_json("[1, 2 3]").error().message, "not JSON at byte 7");
+  EXPECT_EQ(parse_json("[\"caf\xe9\"]").error().message, "not JSON at byte 7: it is not UTF-8");
+  EXPECT_EQ(parse_json(std::string_view("\xff\xfe[\0]\0", 6)).error().message,
+            "not JSON: a zero byte at offset 3; it is UTF-16, and UTF-8 is expected");
 }
 
 // A zero byte does not end the text.

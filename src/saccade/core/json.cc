@@ -76,8 +76,9 @@ class Builder : public nlohmann::json_sax<Json> {
   bool end_array() override { return close(); }
 
   bool parse_error(std::size_t position, const std::string& /*token*/,
-                   const nlohmann::detail::exception& /*error*/) override {
-    error_ = fmt::format("not JSON at byte {}", position);
+                   const nlohmann::detail::exception& error) override {
+    const bool utf8 = std::string_view(error.what()).find("ill-formed UTF-8") == std::string_view::npos;
+    error_ = fmt::format("not JSON at byte {}{}", position, utf8 ? "" : ": it is not UTF-8");
     return false;
   }
 
@@ -142,7 +143,9 @@ class Builder : public nlohmann::json_sax<Json> {
 Result<Json> parse_json(std::string_view text) {
   // The parser takes a zero byte for the end of the text, whatever follows it.
   if (const size_t zero = text.find('\0'); zero != std::string_view::npos) {
-    return fail(ErrorCode::kBadData, "not JSON: a zero byte at offset {}", zero);
+    const bool utf16 = text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff");
+    return fail(ErrorCode::kBadData, "not JSON: a zero byte at offset {}{}", zero,
+                utf16 ? "; it is UTF-16, and UTF-8 is expected" : "");
   }
   try {
     Builder builder;

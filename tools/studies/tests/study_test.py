@@ -171,6 +171,11 @@ class Tables(Small):
         for cell, shown in cells.items():
             self.assertEqual(self.table(["a"], [[cell]]), f"| a |\n| --- |\n|{' ' + shown if shown else ''} |\n", cell)
 
+    def test_shares_of_zero_and_one_have_wilsons_interval(self):
+        for value, end, text in ((0, "wilson_high", "0.000 [Wilson 0.004]"), (1, "wilson_low", "1.000 [Wilson 0.996]")):
+            figure = {"value": float(value), "low": value, "high": value, end: abs(value - 0.004)}
+            self.assertEqual(study.value_text(figure), text)
+
     def test_what_an_interval_says(self):
         for low, high, said in ((0.01, 0.2, "better"), (-0.2, -0.01, "worse"), (-0.01, 0.2, "cannot be called better")):
             self.assertEqual(study.value_text({"difference": 0.1, "low": low, "high": high}, "said"), said)

@@ -31,7 +31,7 @@ std::optional<Token> parse_token(std::string_view line) {
 }
 
 bool is_token_file(const Candidate& candidate) {
-  return !candidate.folder && parse_token(candidate.text.substr(0, candidate.text.find('\n'))).has_value();
+  return !candidate.folder && parse_token(first_line(candidate.text)).has_value();
 }
 
 // Reads the lists beside the file: names -> their splits.
@@ -136,8 +136,7 @@ std::vector<fs::path> roco_files(const fs::path& folder) {
 
 // The repository's keywords.txt and others have lines of the same form, so the name counts too.
 bool is_roco_file(const Candidate& candidate) {
-  return candidate.path.filename() == kRocoCaptions &&
-         parse_roco(candidate.text.substr(0, candidate.text.find('\n'))).has_value();
+  return candidate.path.filename() == kRocoCaptions && parse_roco(first_line(candidate.text)).has_value();
 }
 
 bool is_roco(const Candidate& candidate) {

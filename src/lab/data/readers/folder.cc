@@ -102,7 +102,7 @@ Result<Dataset> read_urban1k(const Candidate& candidate, const DatasetOptions& o
       used.insert(text);
       SACCADE_ASSIGN(const std::string content, read_file(captions.path / text, kMaxText));
       SACCADE_TRY(check_utf8(content, text));
-      add_caption(dataset, item, std::string(trim_ascii(content)));
+      add_caption(dataset, item, std::string(trim_ascii(without_byte_order_mark(content))));
     }
     dataset.as<CaptionedImages>().items.push_back(std::move(item));
   }

@@ -162,6 +162,13 @@ TEST(Layouts, Tables) {
   EXPECT_THAT(error_of(folder, "latin.csv"), HasSubstr("line 2: the caption is not UTF-8"));
   folder.write("none.csv", "image,caption\n,a\n");
   EXPECT_THAT(error_of(folder, "none.csv"), HasSubstr("line 2: no image named"));
+  folder.write("twice.csv", "image,caption,caption\n1.jpg,a,b\n");
+  EXPECT_THAT(error_of(folder, "twice.csv"),
+              HasSubstr("several columns are called \"caption\", and one of them is the caption column"));
+  folder.write("groups.csv", "image,caption,show\n1.jpg,a,p\n1.jpg,b,q\n");
+  EXPECT_EQ(read(folder, "groups.csv").as<CaptionedImages>().items[0].captions.size(), 2U);
+  EXPECT_THAT(error_of(folder, "groups.csv", "#group-column=show"),
+              HasSubstr("line 3: \"1.jpg\" is of group \"q\" here and \"p\" before"));
   folder.write("splits.csv", "image,caption,split\n1.jpg,a,train\n1.jpg,b,test\n");
   EXPECT_THAT(error_of(folder, "splits.csv"),
               HasSubstr("line 3: \"1.jpg\" is of split \"test\" here and \"train\" before"));
@@ -224,6 +231,23 @@ TEST(Layouts, Roco) {
   EXPECT_THAT(error_of(folder, "clone/data/train"), HasSubstr("a second item with id \"ROCO_00002\""));
 }
 
+// Windows' editors write a byte order mark and \r\n. Neither is part of a name or a caption.
+TEST(Layouts, AByteOrderMarkIsNoPartOfARecord) {
+  const std::string mark = "\xef\xbb\xbf";
+  const test::TestFolder folder;
+  folder.write("t.token", mark + "1.jpg#0\tA dog .\r\n1.jpg#1\tA hound .\r\n");
+  EXPECT_THAT(shown(folder, read(folder, "t.token")), ElementsAre("1.jpg 1.jpg : [A dog .] [A hound .]"));
+  folder.write("clone/data/train/radiology/captions.txt", mark + "ROCO_00002\tA scan.\r\n");
+  EXPECT_THAT(shown(folder, read(folder, "clone")),
+              ElementsAre("ROCO_00002 clone/data/train/radiology/images/ROCO_00002.jpg train: [A scan.]"));
+  folder.write("beside/1.jpg", "x");
+  folder.write("beside/1.txt", mark + "One.\r\n\r\n\v\r\nTwo.\r\n");
+  EXPECT_THAT(shown(folder, read(folder, "beside")), ElementsAre("1.jpg beside/1.jpg : [One.] [Two.]"));
+  folder.write("Urban1k/image/1.jpg", "x");
+  folder.write("Urban1k/caption/1.txt", mark + "A street.");
+  EXPECT_THAT(shown(folder, read(folder, "Urban1k")), ElementsAre("1 Urban1k/image/1.jpg : [A street.]"));
+}
+
 TEST(Layouts, RocoCsvAndFactify) {
   const test::TestFolder folder;
   folder.write("all_data/train/radiology/images/P1.jpg", "x");
@@ -256,7 +280,7 @@ TEST(Layouts, RocoCsvAndFactify) {
       "Id,claim,claim_image,document,document_image\n0,c,https://example.org/c,D,http://example.org/d\n");
   EXPECT_THAT(error_of(folder, "addresses.csv"),
               testing::EndsWith(
-                  "nothing in it; left out: 1 images that are web addresses, not files; download them into "
+                  "nothing in it; left out: images that are web addresses, not files: 1; download them into "
                   "FOLDER, and pass it as the dataset: saccade-lab dataset fetch " +
                   (folder.path() / "addresses.csv").string() + " -o FOLDER"));
   EXPECT_THAT(error_of(folder, "addresses.csv", "#image-column=claim_image,caption-column=claim"),

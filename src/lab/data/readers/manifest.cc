@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <set>
+#include <utility>
 
 #include "lab/data/edit_queries.h"
 #include "lab/data/readers/parquet_image.h"
@@ -277,7 +278,15 @@ class ManifestLines {
       return nullptr;
     }
     if (json.contains("images")) return added<CompositionTests>(parse_composition(json, folder_));
-    return added<CaptionedImages>(parse_item(json, folder_));
+    return added<CaptionedImages>(without_blank_captions(parse_item(json, folder_)));
+  }
+
+  Result<DatasetItem> without_blank_captions(Result<DatasetItem> item) {
+    if (!item) return item;
+    for (std::string& caption : std::exchange(item->captions, {})) {
+      data::add_caption(dataset_, *item, std::move(caption));
+    }
+    return item;
   }
 
   template <typename Kind, typename Item>

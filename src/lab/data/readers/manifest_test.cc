@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "lab/data/dataset_json.h"
 #include "lab/data/read_dataset.h"
 #include "saccade/core/test_folder.h"
 
@@ -27,6 +28,23 @@ TEST(Manifest, ReadsEveryField) {
   EXPECT_EQ(dataset->as<CaptionedImages>().items[2].id, "3.png");
   EXPECT_TRUE(dataset->as<CaptionedImages>().items[2].captions.empty());
   EXPECT_EQ(dataset->as<CaptionedImages>().items[3].captions, std::vector<std::string>{"alone"});
+}
+
+// A blank text is no query: it would count as found or not by chance.
+TEST(Manifest, BlankCaptionsAreLeftOutAndCounted) {
+  const auto dataset = parse_manifest(
+      "\xef\xbb\xbf{\"image\": \"1.png\", \"captions\": [\"\", \"one\", \" \\t\"]}\n"
+      "{\"image\": \"2.png\", \"caption\": \"  \"}\n",
+      "/data");
+  ASSERT_TRUE(dataset) << dataset.error().message;
+  const auto& items = dataset->as<CaptionedImages>().items;
+  ASSERT_EQ(items.size(), 2U);
+  EXPECT_EQ(items[0].captions, std::vector<std::string>{"one"});
+  EXPECT_TRUE(items[1].captions.empty());
+  ASSERT_EQ(dataset->excluded.size(), 1U);
+  EXPECT_EQ(dataset->excluded[0].reason, "empty captions");
+  EXPECT_EQ(dataset->excluded[0].count, 3);
+  EXPECT_EQ(exclusion_counts(dataset->excluded), (Json{{"empty captions", 3}}));
 }
 
 TEST(Manifest, ErrorsNameTheLine) {

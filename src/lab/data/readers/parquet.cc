@@ -152,7 +152,7 @@ class ShardReader {
       const std::string folder = slash == std::string::npos ? "" : shard_.prefix.substr(0, slash + 1);
       SACCADE_ASSIGN(item, rows_.file_item(has_ids ? *id : folder + file, file, of_split));
     }
-    if (group) item->group = *group;
+    if (group) SACCADE_TRY(set_group(*item, *group));
     return add_captions(index, *item);
   }
 

@@ -255,7 +255,7 @@ Result<Dataset> read_mteb(const Candidate& candidate, const DatasetOptions& opti
     item.id = images.entries[i].id;
     item.image = *images.entries[i].image;
     item.split = split;
-    for (const size_t text : texts_of[i]) item.captions.push_back(texts.entries[text].text);
+    for (const size_t text : texts_of[i]) add_caption(dataset, item, texts.entries[text].text);
     dataset.as<CaptionedImages>().items.push_back(std::move(item));
   }
   return dataset;

@@ -149,7 +149,13 @@ void note_file(const Candidate& file, Dataset& dataset) {
       {file.path.string(), static_cast<int64_t>(file.text.size()), sha256_hex(file.text)});
 }
 
+std::string_view first_line(std::string_view text) {
+  text = without_byte_order_mark(text);
+  return text.substr(0, text.find('\n'));
+}
+
 Status for_each_line(std::string_view text, const std::function<Status(int64_t, std::string_view)>& line) {
+  text = without_byte_order_mark(text);
   int64_t number = 0;
   for (std::string_view each : Lines(text)) {
     ++number;
@@ -190,6 +196,15 @@ Status check_utf8(std::string_view text, std::string_view what) {
   return {};
 }
 
+Status set_group(DatasetItem& item, std::string group) {
+  if (!item.group.empty() && item.group != group) {
+    return fail(ErrorCode::kBadData, "\"{}\" is of group \"{}\" here and \"{}\" before", item.id, group,
+                item.group);
+  }
+  item.group = std::move(group);
+  return {};
+}
+
 void add_caption(Dataset& dataset, DatasetItem& item, std::string caption) {
   if (trim_ascii(caption).empty()) {
     dataset.exclude("empty captions", item.id);
@@ -222,7 +237,8 @@ Status add_caption_field(Dataset& dataset, DatasetItem& item, std::string_view f
 Status add_caption_lines(std::string_view text, DatasetItem& item) {
   SACCADE_TRY(check_utf8(text, "its text"));
   return for_each_line(text, [&](int64_t, std::string_view line) -> Status {
-    item.captions.emplace_back(trim_ascii(line));
+    const std::string_view caption = trim_ascii(line);
+    if (!caption.empty()) item.captions.emplace_back(caption);
     return {};
   });
 }

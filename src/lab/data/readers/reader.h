@@ -85,8 +85,10 @@ void add_part(Dataset part, Dataset& dataset);
 // Adds a file of records to dataset.files.
 void note_file(const Candidate& file, Dataset& dataset);
 
-// Calls line(number from 1, text) for the lines of a text, without their ends (\n or \r\n) and without empty
-// ones.
+// Returns the first line of a text, behind a byte order mark.
+std::string_view first_line(std::string_view text);
+// Calls line(number from 1, text) for the lines of a text, without a byte order mark, without their ends (\n or
+// \r\n) and without empty ones.
 Status for_each_line(std::string_view text,
                      const std::function<Status(int64_t number, std::string_view line)>& line);
 
@@ -104,6 +106,8 @@ std::string roco_split(const std::filesystem::path& folder);
 // add around it.
 std::string plain_name(std::string_view name);
 
+// Sets the group of an item of several rows. Returns kBadData for another one than before.
+Status set_group(DatasetItem& item, std::string group);
 // Adds a caption to an item; a blank one is left out and counted.
 void add_caption(Dataset& dataset, DatasetItem& item, std::string caption);
 // Adds a table's field: one caption, or several as a JSON array of strings. Returns kBadData unless it is

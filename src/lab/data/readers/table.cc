@@ -19,7 +19,7 @@ constexpr size_t kNone = static_cast<size_t>(-1);
 
 char separator_of(const Candidate& candidate) {
   if (candidate.extension() == ".tsv") return '\t';
-  const std::string_view line = candidate.text.substr(0, candidate.text.find('\n'));
+  const std::string_view line = first_line(candidate.text);
   if (line.find(',') != std::string_view::npos) return ',';
   if (line.find('\t') != std::string_view::npos) return '\t';
   return line.find('|') != std::string_view::npos ? '|' : ',';
@@ -88,12 +88,17 @@ Status choose_columns(const std::vector<std::string>& header, const DatasetOptio
   for (const auto& [role, column] : kRoles) {
     const auto named = options.columns.find(role);
     if (named == options.columns.end()) continue;
-    const auto found = std::find(header.begin(), header.end(), named->second);
+    const auto found = std::ranges::find(header, named->second);
     if (found == header.end()) {
       return fail(ErrorCode::kUsage, "no column \"{}\"; there are {}{}", named->second,
                   fmt::join(header, ", "), did_you_mean(named->second, header));
     }
     *column = static_cast<size_t>(found - header.begin());
+  }
+  for (const auto& [role, column] : kRoles) {
+    if (*column == kNone || std::ranges::count(header, header[*column]) == 1) continue;
+    return fail(ErrorCode::kBadData, "several columns are called \"{}\", and one of them is the {} column",
+                header[*column], role);
   }
   if (columns.image == kNone || columns.caption == kNone) {
     return fail(ErrorCode::kUsage, "no {} column is known among {}; name it with {}-column=NAME",
@@ -114,7 +119,7 @@ Status add_row(const std::vector<std::string>& fields, const Columns& columns, s
   if (columns.split != kNone) split = std::string(trim_ascii(fields[columns.split]));
   const std::string id = columns.id == kNone ? image : std::string(trim_ascii(fields[columns.id]));
   SACCADE_ASSIGN(DatasetItem * item, rows.item(id, image, split));
-  if (columns.group != kNone) item->group = std::string(trim_ascii(fields[columns.group]));
+  if (columns.group != kNone) SACCADE_TRY(set_group(*item, std::string(trim_ascii(fields[columns.group]))));
   return add_caption_field(dataset, *item, trim_ascii(fields[columns.caption]));
 }
 

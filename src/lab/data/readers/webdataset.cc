@@ -165,8 +165,9 @@ Status json_captions(std::string_view text, DatasetItem& item, Dataset& dataset)
   return {};
 }
 
-Status class_caption(std::string_view text, const std::vector<std::string>& classes, DatasetItem& item) {
-  const std::string number(trim_ascii(text));
+Status class_caption(std::string_view text, const std::vector<std::string>& classes, DatasetItem& item,
+                     Dataset& dataset) {
+  const std::string number(trim_ascii(without_byte_order_mark(text)));
   if (number.empty() || number.size() > 9 || number.find_first_not_of("0123456789") != std::string::npos) {
     return fail(ErrorCode::kBadData, "class \"{}\" is no number", number.substr(0, 40));
   }
@@ -175,7 +176,7 @@ Status class_caption(std::string_view text, const std::vector<std::string>& clas
   if (index >= classes.size()) {
     return fail(ErrorCode::kBadData, "class {}, classnames.txt has {}", index, classes.size());
   }
-  item.captions.push_back(classes[index]);
+  add_caption(dataset, item, classes[index]);
   return {};
 }
 
@@ -190,7 +191,7 @@ Status add_sample(Sample sample, const std::vector<std::string>& classes, Datase
   } else if (sample.json) {
     SACCADE_TRY(json_captions(*sample.json, item, dataset));
   } else if (sample.number) {
-    SACCADE_TRY(class_caption(*sample.number, classes, item));
+    SACCADE_TRY(class_caption(*sample.number, classes, item, dataset));
   }
   dataset.as<CaptionedImages>().items.push_back(std::move(item));
   return {};

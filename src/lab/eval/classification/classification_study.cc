@@ -113,12 +113,15 @@ ClassRanks rank_classes(MatrixView<const float> scores, std::span<const int64_t>
     const auto own = static_cast<size_t>(right[static_cast<size_t>(i)]);
     int64_t rank = 1;
     bool tied = false;
+    size_t best = own;
     for (size_t c = 0; c < row.size(); ++c) {
-      rank += c != own && row[c] >= row[own] ? 1 : 0;
-      tied = tied || (c != own && row[c] == row[own]);
+      if (c == own) continue;
+      rank += row[c] >= row[own] ? 1 : 0;
+      tied = tied || row[c] == row[own];
+      if (best == own ? row[c] >= row[own] : row[c] > row[best]) best = c;
     }
     ranks.rank.push_back(rank);
-    ranks.best.push_back(std::ranges::max_element(row) - row.begin());
+    ranks.best.push_back(static_cast<int64_t>(best));
     ranks.tied.push_back(tied);
   }
   return ranks;

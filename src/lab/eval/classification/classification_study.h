@@ -50,7 +50,7 @@ Result<std::vector<std::string>> parse_templates(std::string_view text);
 // Ranks of the right classes. scores: [images, classes]; right: [images]. A class with an equal score ranks before the right one.
 struct ClassRanks {
   std::vector<int64_t> rank;  // [images], from 1
-  std::vector<int64_t> best;  // [images]: the best class, the first of equal ones
+  std::vector<int64_t> best;  // [images]: the best class, the first of equal wrong ones
   std::vector<bool> tied;     // [images]
 };
 ClassRanks rank_classes(MatrixView<const float> scores, std::span<const int64_t> right);

@@ -473,8 +473,8 @@ Status ComposedStudy::measure_file(const StudyContext& context, const std::files
                                    Similarity similarity) {
   const Measured& one = datasets_[context.dataset];
   const ComposedTask& task = *one.task;
+  SACCADE_ASSIGN(const SafeTensors file, SafeTensors::open(path));
   const auto read = [&]() -> Status {
-    SACCADE_ASSIGN(const SafeTensors file, SafeTensors::open(path));
     SACCADE_ASSIGN(const Matrix<float> queries, given_rows(file, "query_embeds", similarity));
     SACCADE_ASSIGN(const Matrix<float> gallery, given_rows(file, "gallery_embeds", similarity));
     if (queries.columns() != gallery.columns()) {

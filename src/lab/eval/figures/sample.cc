@@ -129,14 +129,26 @@ double acceleration(const Matrix<double>& left_out, int64_t column) {
   return squares > 0 ? cubes / (6 * std::pow(squares, 1.5)) : 0;
 }
 
+// Numbers of resamples below a value and up to it. Sums of shares of the same value differ in their last bits, so
+// that resamples that near count as equal.
+struct Places {
+  std::ptrdiff_t below = 0;
+  std::ptrdiff_t up_to = 0;
+};
+
+Places places_of(double value, std::span<const double> sorted) {
+  const double rounding = 1e-12 * std::max(1.0, std::abs(value));
+  return {std::ranges::lower_bound(sorted, value - rounding) - sorted.begin(),
+          std::ranges::upper_bound(sorted, value + rounding) - sorted.begin()};
+}
+
 void add_intervals(Figure& figure, std::span<const double> sorted, double accelerate, double confidence) {
   const double tail = (1 - confidence) / 2;
   figure.low = quantile(sorted, tail);
   figure.high = quantile(sorted, 1 - tail);
   figure.bca_low = figure.low;
   figure.bca_high = figure.high;
-  const auto below = std::ranges::lower_bound(sorted, figure.value) - sorted.begin();
-  const auto up_to = std::ranges::upper_bound(sorted, figure.value) - sorted.begin();
+  const auto [below, up_to] = places_of(figure.value, sorted);
   const double share = static_cast<double>(below + up_to) / (2.0 * static_cast<double>(sorted.size()));
   if (!(share > 0 && share < 1)) return;  // all on one side: no correction there is
   const double bias = normal_quantile(share);
@@ -175,10 +187,10 @@ std::string three_digits(double value, Sign sign) {
 
 std::string interval_text(const Figure& figure, Sign sign) {
   if (!std::isfinite(figure.low)) return three_digits(figure.value, sign);
-  // Resampling is uninformative for a rate of zero. The text is as wide as the others, for columns.
-  if (std::isfinite(figure.wilson_high)) {
-    return fmt::format("{} [Wilson {}]", three_digits(figure.value, sign),
-                       three_digits(figure.wilson_high, sign));
+  // Resampling is uninformative for a share of 0 or 1.
+  for (const double end : {figure.wilson_high, figure.wilson_low}) {
+    if (!std::isfinite(end)) continue;
+    return fmt::format("{} [Wilson {}]", three_digits(figure.value, sign), three_digits(end, sign));
   }
   return fmt::format("{} [{}, {}]", three_digits(figure.value, sign), three_digits(figure.low, sign),
                      three_digits(figure.high, sign));
@@ -286,8 +298,11 @@ std::vector<Figure> figures_of(const Estimates& estimates, double confidence) {
     if (sorted.empty()) continue;
     const bool mean = column < estimates.left_out.columns();
     add_intervals(figure, sorted, mean ? acceleration(estimates.left_out, column) : 0, confidence);
-    if (mean && figure.value == 0 && figure.low == 0 && figure.high == 0) {
-      figure.wilson_high = wilson_interval(0, estimates.left_out.rows(), confidence).high;
+    if (!mean || figure.low != figure.value || figure.high != figure.value) continue;
+    const int64_t clusters = estimates.left_out.rows();
+    if (figure.value == 0) figure.wilson_high = wilson_interval(0, clusters, confidence).high;
+    if (figure.value == 1 && figure.name != kMeanRank) {
+      figure.wilson_low = wilson_interval(1, clusters, confidence).low;
     }
   }
   return figures;
@@ -316,11 +331,11 @@ Result<std::vector<Difference>> paired_differences(const Estimates& a, const Est
   for (size_t f = 0; f < figures.size(); ++f) {
     Difference& difference = differences.emplace_back();
     difference.figure = figures[f];
-    difference.figure.wilson_high = Figure::kNone;  // two that are equal throughout are no rate
+    // Two that differ by 0 or 1 throughout are no share.
+    difference.figure.wilson_high = difference.figure.wilson_low = Figure::kNone;
     const std::vector<double> sorted = sorted_column(between.resampled, static_cast<int64_t>(f));
     if (sorted.empty()) continue;
-    const auto below = std::ranges::lower_bound(sorted, 0.0) - sorted.begin();
-    const auto up_to = std::ranges::upper_bound(sorted, 0.0) - sorted.begin();
+    const auto [below, up_to] = places_of(0, sorted);
     const auto least = std::min(up_to, static_cast<std::ptrdiff_t>(sorted.size()) - below);
     difference.p_value =
         std::min(1.0, 2.0 * static_cast<double>(1 + least) / static_cast<double>(1 + sorted.size()));

@@ -7,6 +7,7 @@
 // comes from leaving out one cluster at a time. This does not work for medians, whose acceleration is 0 (BC).
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <span>
@@ -65,6 +66,9 @@ Estimates estimate(const ClusteredSample& sample, const BootstrapOptions& option
 // estimates. Errors: kMismatch if the samples do not fit together; kUsage without trainings.
 Result<Estimates> mean_over_trainings(std::span<const Estimates> trainings, uint64_t seed);
 
+// Name of the one mean that is no share: a mean rank of 1 is the least there is.
+inline constexpr const char* kMeanRank = "mean_rank";
+
 // Name of the model that stands for random guessing among those of a run.
 inline constexpr std::string_view kChance = "chance";
 
@@ -76,27 +80,37 @@ struct Figure {
   double high = kNone;
   double bca_low = kNone;
   double bca_high = kNone;
-  // Upper end of Wilson's interval for a mean from 0 to 1 that is 0 in every cluster (J. Am. Stat. Assoc. 22
-  // (1927)). Each cluster counts as a trial without a success. Resamples of such a mean are all 0, so their
-  // own interval has no width.
+  // Ends of Wilson's interval for a share that is 0 in every cluster (the upper one) or 1 (the lower one); J. Am. Stat.
+  // Assoc. 22 (1927). Each cluster counts as a trial. Resamples of such a share are all alike, so their own interval has
+  // no width.
   double wilson_high = kNone;
+  double wilson_low = kNone;
 
-  // JSON: {"value", "low", "high", "bca_low", "bca_high"}, and "wilson_high" where there is one; a list of figures is an
-  // object by their names (lab/eval/run/record_fields.h).
+  // Ends of the interval by which figures are shown and compared: Wilson's if there is one, else the percentile interval's.
+  [[nodiscard]] double shown_low() const { return std::isfinite(wilson_low) ? wilson_low : low; }
+  [[nodiscard]] double shown_high() const { return std::isfinite(wilson_high) ? wilson_high : high; }
+
+  // JSON: {"value", "low", "high", "bca_low", "bca_high"}, and "wilson_high" or "wilson_low" where there is one; a list of
+  // figures is an object by their names (lab/eval/run/record_fields.h).
   static auto& record_name(auto& self) { return self.name; }
   static void intervals(auto& self, auto& field) {
     field("low", self.low);
     field("high", self.high);
     field("bca_low", self.bca_low);
     field("bca_high", self.bca_high);
+    wilson(self, field);
+  }
+  static void wilson(auto& self, auto& field) {
     field.if_set("wilson_high", self.wilson_high);
+    field.if_set("wilson_low", self.wilson_low);
   }
   static void fields(auto& self, auto& field) {
     field("value", self.value);
     intervals(self, field);
   }
 };
-// A figure of which runs keep the percentile interval alone: {"value", "low", "high"}, and "wilson_high" where there is one.
+// A figure of which runs keep the percentile interval alone: {"value", "low", "high"}, and "wilson_high" or "wilson_low"
+// where there is one.
 struct BriefFigure : Figure {
   BriefFigure() = default;
   BriefFigure(Figure figure) : Figure(std::move(figure)) {}  // NOLINT(google-explicit-constructor)
@@ -104,7 +118,7 @@ struct BriefFigure : Figure {
     field("value", self.value);
     field("low", self.low);
     field("high", self.high);
-    field.if_set("wilson_high", self.wilson_high);
+    wilson(self, field);
   }
 };
 
@@ -127,8 +141,8 @@ enum class Sign { kMinus, kBoth };
 // Returns the value with three digits behind the point. A value that rounds to zero has no minus: "-0.000" reads
 // as if something were below zero.
 std::string three_digits(double value, Sign sign = Sign::kMinus);
-// Returns "0.250 [0.200, 0.300]", with the percentile interval, or Wilson's upper end for a rate of zero; the value alone if it
-// has none.
+// Returns "0.250 [0.200, 0.300]", with the percentile interval, or Wilson's other end for a share of 0 or 1; the value alone
+// if it has none.
 std::string interval_text(const Figure& figure, Sign sign = Sign::kMinus);
 
 // Returns every figure with its intervals; NaN for a missing one.

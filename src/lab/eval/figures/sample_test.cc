@@ -28,6 +28,7 @@ TEST(ThreeDigits, ZeroHasNoMinus) {
             "+0.010 [+0.000, +0.020]");
   EXPECT_EQ(interval_text({.value = -0.25}, Sign::kBoth), "-0.250");
   EXPECT_EQ(interval_text({.value = 0, .low = 0, .high = 0, .wilson_high = 0.00383}), "0.000 [Wilson 0.004]");
+  EXPECT_EQ(interval_text({.value = 1, .low = 1, .high = 1, .wilson_low = 0.51}), "1.000 [Wilson 0.510]");
 }
 
 // Returns a sample with one figure, "x", and its median.
@@ -166,6 +167,32 @@ TEST(Figures, PercentileAndBcaByFormula) {
   EXPECT_GT(figure.bca_high, figure.high);  // a right-skewed sample's interval moves to the right
 }
 
+// Returns estimates of one figure, "x", that was drawn 100 times and has no acceleration.
+Estimates estimates_of(double value, const std::vector<double>& resampled) {
+  Estimates estimates;
+  estimates.names = {"x"};
+  estimates.value = {value};
+  estimates.resampled = Matrix<double>(100, 1);
+  for (size_t i = 0; i < 100; ++i) estimates.resampled.values()[i] = resampled[i % resampled.size()];
+  estimates.left_out = Matrix<double>(2, 1);
+  return estimates;
+}
+
+// 0.3 - 0.2 and 0.1 are one share, though their last bits differ.
+TEST(Figures, RoundingDecidesNothing) {
+  ASSERT_LT(0.3 - 0.2, 0.1);
+  const Figure exact = figures_of(estimates_of(0.1, {0.1, 0.1, 0.1, 0.05, 0.2}), 0.95)[0];
+  const Figure rounded = figures_of(estimates_of(0.1, {0.3 - 0.2, 0.3 - 0.2, 0.3 - 0.2, 0.05, 0.2}), 0.95)[0];
+  EXPECT_NEAR(rounded.bca_low, exact.bca_low, 1e-9);
+  EXPECT_NEAR(rounded.bca_high, exact.bca_high, 1e-9);
+
+  ASSERT_GT(0.1 + 0.2, 0.3);
+  const auto none = paired_differences(estimates_of(0.1 + 0.2, {0.1 + 0.2}), estimates_of(0.3, {0.3}), 0.95);
+  ASSERT_TRUE(none);
+  EXPECT_EQ((*none)[0].p_value, 1);
+  EXPECT_FALSE((*none)[0].significant);
+}
+
 // 95 of 100 intervals should cover the truth. If clusters were treated as independent queries, far fewer
 // would.
 TEST(Figures, IntervalsCoverTheTruth) {
@@ -244,6 +271,26 @@ TEST(Figures, OfNothingFoundHaveWilsonsUpperEnd) {
   const auto same = paired_differences(estimates, estimates, 0.95);
   ASSERT_TRUE(same);
   EXPECT_TRUE(std::isnan((*same)[0].figure.wilson_high));
+}
+
+// Four of four is not all for certain: 4 / (4 + z^2) of z = 1.959964. A mean rank of 1 is no share.
+TEST(Figures, OfEverythingFoundHaveWilsonsLowerEnd) {
+  ThreadPool pool(1);
+  ClusteredSample all = sample_of(std::vector<double>(4, 1.0), one_each(4), 4);
+  const Estimates estimates = estimate(all, {}, pool);
+  const Figure figure = figures_of(estimates, 0.95)[0];
+  EXPECT_EQ(figure.low, 1);
+  EXPECT_NEAR(figure.wilson_low, 0.5101092, 1e-7);
+  EXPECT_TRUE(std::isnan(figure.wilson_high));
+  EXPECT_NEAR(figure.shown_low(), 0.5101092, 1e-7);
+  EXPECT_EQ(figure.shown_high(), 1);
+  EXPECT_NEAR(record_json(BriefFigure(figure))["wilson_low"].get<double>(), 0.5101092, 1e-7);
+  const Estimates none = estimate(sample_of(std::vector<double>(4, 0.0), one_each(4), 4), {}, pool);
+  const auto differences = paired_differences(estimates, none, 0.95);
+  ASSERT_TRUE(differences);
+  EXPECT_TRUE(std::isnan((*differences)[0].figure.wilson_low));
+  all.mean_names = {kMeanRank};
+  EXPECT_TRUE(std::isnan(figures_of(estimate(all, {}, pool), 0.95)[0].wilson_low));
 }
 
 TEST(PairedDifferences, SeeWhatUnpairedIntervalsDoNot) {

@@ -134,7 +134,8 @@ bool is_field(TextQueryKind kind) {
 }
 
 Result<QueryTable> read_query_table(const std::filesystem::path& path) {
-  SACCADE_ASSIGN(const std::string text, read_file(path));
+  SACCADE_ASSIGN(const std::string content, read_file(path));
+  const std::string_view text = without_byte_order_mark(content);
   QueryTable table{.name = path.stem().string()};
   int64_t number = 0;
   for (std::string_view line : Lines(text)) {
@@ -195,7 +196,7 @@ QueryGrouping group_by_table(const QueryTable& table, const QueryTexts& queries)
   std::vector<std::string> names;
   for (const std::string_view caption : queries.captions) {
     const auto found = table.groups.find(std::string(caption));
-    names.push_back(found == table.groups.end() ? "(not in the table)" : found->second);
+    names.push_back(found == table.groups.end() ? std::string(kNotInTable) : found->second);
   }
   return group_by_names(table.name, names);
 }

@@ -48,6 +48,9 @@ struct QueryTable {
 // without a tab, with an empty group, or with a caption that an earlier line has in another group.
 Result<QueryTable> read_query_table(const std::filesystem::path& path);
 
+// Group of queries that are in no line of a table.
+inline constexpr std::string_view kNotInTable = "(not in the table)";
+
 // Captions of text queries, and the data by which they are grouped.
 struct QueryTexts {
   std::vector<std::string_view> captions;

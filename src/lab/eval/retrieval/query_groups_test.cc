@@ -58,7 +58,9 @@ TEST(QueryGroups, FieldsAndTables) {
 
   const test::TestFolder folder;
   const std::filesystem::path path = folder.path() / "mood.tsv";
-  ASSERT_TRUE(write_file_atomic(path, "a\tglad\r\n\nb\tsad\n"));
+  ASSERT_TRUE(write_file_atomic(path,
+                                "\xef\xbb\xbf"
+                                "a\tglad\r\n\nb\tsad\n"));
   const auto table = read_query_table(path);
   ASSERT_TRUE(table) << table.error().message;
   const QueryGrouping grouping = group_by_table(*table, queries);

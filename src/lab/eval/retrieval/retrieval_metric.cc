@@ -5,6 +5,8 @@
 #include <cmath>
 #include <limits>
 
+#include "lab/eval/figures/sample.h"
+
 namespace saccade::lab {
 namespace {
 
@@ -95,7 +97,7 @@ constexpr auto kMetrics = std::to_array<RetrievalMetric>({
     {"mrr", false, reciprocal_rank, chance_of_reciprocal_rank},
     {"ndcg10", false, ndcg_at_depth, chance_of_ndcg},
     {"map", false, whole_average_precision, chance_of_average_precision},
-    {"mean_rank", false, first_rank, chance_of_first_rank},  // the last: median_rank is its median
+    {kMeanRank, false, first_rank, chance_of_first_rank},  // the last: median_rank is its median
 });
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "lab/eval/run/record_fields.h"
+#include "saccade/core/counts.h"
 #include "saccade/core/hash.h"
 
 namespace saccade::lab {
@@ -161,7 +162,17 @@ Result<std::vector<QueryGroupFigures>> RetrievalStudy::groups(const Ranked& one,
     SACCADE_ASSIGN(const QueryGrouping grouping, group_by_kind(kind, queries));
     add(grouping);
   }
-  if (retrieval_.table) add(group_by_table(*retrieval_.table, queries));
+  if (retrieval_.table) {
+    const QueryGrouping grouping = group_by_table(*retrieval_.table, queries);
+    const bool none =
+        std::ranges::all_of(grouping.names, [](const auto& name) { return name == kNotInTable; });
+    if (none && one.results.size() == 1 && options_.embed.warning) {  // once, whatever the number of models
+      options_.embed.warning(
+          fmt::format("{}: no query is among the {} of --by-table, which are compared whole",
+                      one.results.front().dataset, counted(std::ssize(retrieval_.table->groups), "caption")));
+    }
+    add(grouping);
+  }
   return result;
 }
 

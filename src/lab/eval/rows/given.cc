@@ -107,12 +107,17 @@ std::span<const EnumName<Similarity>> enum_names(Similarity) {
   return kWords;
 }
 
+Result<GivenFile> GivenFile::open(const std::filesystem::path& path) {
+  GivenFile given;
+  given.path_ = path.string();
+  SACCADE_ASSIGN(given.sha256_, sha256_file(path));
+  SACCADE_ASSIGN(given.file_, SafeTensors::open(path));
+  return given;
+}
+
 Result<GivenFile> GivenFile::open_embeddings(const std::filesystem::path& path, Similarity similarity) {
-  const auto read = [&]() -> Result<GivenFile> {
-    GivenFile given;
-    given.path_ = path.string();
-    SACCADE_ASSIGN(given.sha256_, sha256_file(path));
-    SACCADE_ASSIGN(given.file_, SafeTensors::open(path));
+  SACCADE_ASSIGN(GivenFile given, open(path));
+  const auto read = [&]() -> Status {
     SACCADE_ASSIGN(given.image_rows_, given_rows(given.file_, "image_embeds", similarity));
     SACCADE_ASSIGN(given.text_rows_, given_rows(given.file_, "text_embeds", similarity));
     if (given.image_rows_.columns() != given.text_rows_.columns()) {
@@ -122,24 +127,23 @@ Result<GivenFile> GivenFile::open_embeddings(const std::filesystem::path& path, 
     SACCADE_ASSIGN(given.text_image_,
                    read_text_image(given.file_, given.text_rows_.rows(), given.image_rows_.rows()));
     SACCADE_ASSIGN(given.scores_, dot_scores(given.text_rows_.view(), given.image_rows_.view()));
-    return given;
+    return {};
   };
-  return read().in(path.string());
+  SACCADE_TRY(read().in(path.string()));
+  return given;
 }
 
 Result<GivenFile> GivenFile::open_scores(const std::filesystem::path& path) {
-  const auto read = [&]() -> Result<GivenFile> {
-    GivenFile given;
-    given.path_ = path.string();
-    SACCADE_ASSIGN(given.sha256_, sha256_file(path));
-    SACCADE_ASSIGN(given.file_, SafeTensors::open(path));
+  SACCADE_ASSIGN(GivenFile given, open(path));
+  const auto read = [&]() -> Status {
     SACCADE_ASSIGN(const TensorView* view, given_tensor(given.file_, "scores", 2));
     SACCADE_ASSIGN(given.scores_, given_scores(*view));
     SACCADE_ASSIGN(given.text_image_,
                    read_text_image(given.file_, given.scores_->texts(), given.scores_->images()));
-    return given;
+    return {};
   };
-  return read().in(path.string());
+  SACCADE_TRY(read().in(path.string()));
+  return given;
 }
 
 bool GivenFile::means() const {

@@ -60,6 +60,9 @@ class GivenFile {
   [[nodiscard]] Status check_belongs_to(const RetrievalSource& dataset) const;
 
  private:
+  // Opens a file whose tensors are not read yet.
+  static Result<GivenFile> open(const std::filesystem::path& path);
+
   std::string path_;
   std::string sha256_;
   SafeTensors file_;

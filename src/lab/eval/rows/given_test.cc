@@ -176,6 +176,8 @@ TEST_F(GivenFiles, WhatIsWrongIsNamed) {
   EXPECT_TRUE(GivenFile::open_embeddings(write([](Tensors& t) { t.images[3] = 0; }), Similarity::kDot));
   EXPECT_EQ(GivenFile::open_embeddings(folder_.path() / "none", Similarity::kDot).error().code,
             ErrorCode::kNotFound);
+  const fs::path none = folder_.path() / "none";
+  EXPECT_EQ(GivenFile::open_scores(none).error().message, none.string() + ": No such file or directory");
   EXPECT_THAT(GivenFile::open_scores(write()).error().message, HasSubstr("no tensor \"scores\""));
   EXPECT_THAT(GivenFile::open_embeddings(write_scores({1}, {0}), Similarity::kDot).error().message,
               HasSubstr("no tensor \"image_embeds\""));

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "lab/data/read_dataset.h"
+#include "lab/data/readers/reader.h"
 #include "lab/eval/visualness/text_parts.h"
 #include "saccade/core/ascii.h"
 #include "saccade/core/files/files.h"
@@ -20,10 +21,10 @@ namespace fs = std::filesystem;
 Result<AttentionTexts> read_lines(const fs::path& path) {
   SACCADE_ASSIGN(const std::string content, read_file(path));
   AttentionTexts result{.name = path.stem().string(), .sha256 = sha256_hex(content), .texts = {}};
-  for (std::string_view line : Lines(content)) {
-    if (line.ends_with('\r')) line.remove_suffix(1);
-    if (line.find_first_not_of(" \t") != std::string_view::npos) result.texts.emplace_back(line);
-  }
+  SACCADE_TRY(data::for_each_line(content, [&](int64_t, std::string_view line) -> Status {
+    result.texts.emplace_back(line);
+    return {};
+  }));
   return result;
 }
 

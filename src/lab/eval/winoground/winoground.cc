@@ -227,8 +227,8 @@ Status add_pairs(RunWriter& run, const std::string& dataset, const std::string& 
 
 Result<std::vector<CompositionScores>> read_composition_scores(const std::filesystem::path& path,
                                                                const CompositionTask& task) {
+  SACCADE_ASSIGN(const SafeTensors file, SafeTensors::open(path));
   const auto read = [&]() -> Result<std::vector<CompositionScores>> {
-    SACCADE_ASSIGN(const SafeTensors file, SafeTensors::open(path));
     const TensorView* tensor = file.find("scores");
     if (tensor == nullptr) return fail(ErrorCode::kBadData, "no tensor \"scores\"");
     const std::vector<int64_t> expected = {static_cast<int64_t>(task.items.size()), 2,

@@ -118,9 +118,8 @@ Chart overview_chart(const std::vector<HeadlineColumn>& columns, const std::vect
     for (const OverviewRow& row : rows) {
       if (row.cells[c] == nullptr) continue;
       const Headline& one = *row.cells[c];
-      chart.data.rows.push_back(
-          {text_cell(groups.back()), text_cell(series_key(row.series)), text_cell(row.series.name),
-           figure_cell(one.figure.value, one.figure.low, one.figure.high, Unit::kShare)});
+      chart.data.rows.push_back({text_cell(groups.back()), text_cell(series_key(row.series)),
+                                 text_cell(row.series.name), figure_cell(&one.figure, Unit::kShare)});
     }
   }
   for (const OverviewRow& row : rows) {

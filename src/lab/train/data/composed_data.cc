@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include "lab/data/dataset_json.h"
 #include "lab/data/edit_queries.h"
 #include "lab/data/generated.h"
 #include "lab/data/read_dataset.h"
@@ -138,9 +139,13 @@ class DataReader {
       if (!pseudo.pictures.empty() && pseudo.pictures[q]) triplet.pseudo = picture(*pseudo.pictures[q]);
       data_.triplets.push_back(triplet);
     }
-    Json described = {
-        {"name", named.name},        {"layout", dataset.layout},         {"sha256", dataset.hash},
-        {"queries", dataset.size()}, {"without_target", without_target}, {"without_text", without_text}};
+    Json described = {{"name", named.name},
+                      {"layout", dataset.layout},
+                      {"sha256", dataset.hash},
+                      {"queries", dataset.size()},
+                      {"without_target", without_target},
+                      {"without_text", without_text},
+                      {"excluded", exclusion_counts(dataset.excluded)}};
     if (!pseudo.pictures.empty()) {
       described["pseudo_targets"] = {{"there", pseudo.there},
                                      {"failed", pseudo.failed},
@@ -168,7 +173,8 @@ class DataReader {
                                        {"layout", set.dataset.layout},
                                        {"sha256", set.dataset.hash},
                                        {"queries", set.task.queries.size()},
-                                       {"gallery", set.task.pictures.size()}});
+                                       {"gallery", set.task.pictures.size()},
+                                       {"excluded", exclusion_counts(set.dataset.excluded)}});
     return {};
   }
 

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "lab/data/dataset_json.h"
 #include "lab/eval/rows/given.h"
 #include "lab/train/math/step_random.h"
 #include "saccade/core/counts.h"
@@ -326,7 +327,8 @@ Result<HeadSet> head_set_of_dataset(const NamedDataset& dataset, EncoderBackend&
                      {"sha256", dataset.dataset.hash},
                      {"features_sha256", set.features.sha256()},
                      {"images", set.described.images},
-                     {"texts", set.described.texts}};
+                     {"texts", set.described.texts},
+                     {"excluded", exclusion_counts(dataset.dataset.excluded)}};
   return set;
 }
 

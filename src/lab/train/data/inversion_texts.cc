@@ -85,9 +85,10 @@ std::string masked_text(std::string_view text) {
 Result<InversionTexts> read_inversion_texts(const std::filesystem::path& path, const Tokenizer& tokenizer,
                                             int64_t context) {
   SACCADE_ASSIGN(const int32_t mark, picture_mark_id(tokenizer));
-  SACCADE_ASSIGN(const std::string content, read_file(path));
+  SACCADE_ASSIGN(const std::string file, read_file(path));
   InversionTexts read;
-  read.sha256 = sha256_hex(content);
+  read.sha256 = sha256_hex(file);
+  const std::string_view content = without_byte_order_mark(file);
   std::unordered_set<std::string_view> seen;
   int64_t number = 0;
   for (const std::string_view whole : Lines(content)) {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <filesystem>
 
+#include "lab/data/dataset_json.h"
 #include "lab/data/read_dataset.h"
 #include "lab/train/data/augment.h"
 #include "lab/train/data/epoch_order.h"
@@ -138,13 +139,11 @@ Result<Dataset> read_pictures(const DatasetSource& source) {
 
 // Returns run.json's description of a dataset: its contents and what was left out.
 Json describe(const Dataset& dataset) {
-  Json excluded = Json::object();
-  for (const Exclusion& exclusion : dataset.excluded) excluded[exclusion.reason] = exclusion.count;
   return {{"name", dataset.name},
           {"layout", dataset.layout},
           {"sha256", dataset.hash},
           {"items", dataset.size()},
-          {"excluded", std::move(excluded)}};
+          {"excluded", exclusion_counts(dataset.excluded)}};
 }
 
 // Tokenizes the captions, and gives equal ones equal numbers.

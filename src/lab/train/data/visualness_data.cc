@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "lab/data/dataset_json.h"
 #include "lab/data/read_dataset.h"
 #include "lab/train/loop.h"
 #include "saccade/core/files/files.h"
@@ -306,12 +307,10 @@ Status choose_common_picture(const VisualnessTrainingOptions& options, Visualnes
 }
 
 Json describe(const VisualnessExamples& examples) {
-  Json excluded = Json::object();
-  for (const Exclusion& exclusion : examples.excluded) excluded[exclusion.reason] = exclusion.count;
   return {{"datasets", examples.described},
           {"visual", examples.count(true)},
           {"non_visual", examples.count(false)},
-          {"excluded", std::move(excluded)}};
+          {"excluded", exclusion_counts(examples.excluded)}};
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "lab/data/dataset_json.h"
 #include "lab/eval/run/record_fields.h"
 #include "lab/train/math/device.h"
 #include "lab/train/recipes/head_training.h"
@@ -44,7 +45,8 @@ Result<TrainingItems> read_training_items(const HeadTrainingOptions& options) {
     all.description.push_back({{"name", named.name},
                                {"layout", named.dataset.layout},
                                {"sha256", named.dataset.hash},
-                               {"items", named.dataset.size()}});
+                               {"items", named.dataset.size()},
+                               {"excluded", exclusion_counts(named.dataset.excluded)}});
   }
   return all;
 }

@@ -659,6 +659,14 @@ TEST_F(HeadOnEncoder, ItsCheckpointIsAnEncoderAndConforms) {
   ASSERT_TRUE(write_file_atomic(given.run / "run.json", dump_json(description, 2)));
   EXPECT_TRUE(train_head(given, {}, {}));
 
+  // So does one whose run.json does not count what was left out, as earlier versions wrote it.
+  for (const char* sets : {"datasets", "test"}) {
+    ASSERT_TRUE(description[sets][0].contains("excluded")) << sets;
+    description[sets][0].erase("excluded");
+  }
+  ASSERT_TRUE(write_file_atomic(given.run / "run.json", dump_json(description, 2)));
+  EXPECT_TRUE(train_head(given, {}, {}));
+
   // An image replaced under its name counts as other data, and the refusal leaves everything unchanged.
   const std::string before = read(given.run / "run.json");
   fs::copy_file(data_.folder() / "red-bar-0.png", data_.folder() / "blue-post-0.png",

@@ -104,8 +104,7 @@ bool glob_matches(std::string_view pattern, std::string_view text) {
 }
 
 IgnoreRules::IgnoreRules(std::string_view text) {
-  if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);  // a byte order mark
-  for (const std::string_view line : Lines(text)) add(line);
+  for (const std::string_view line : Lines(without_byte_order_mark(text))) add(line);
 }
 
 IgnoreRules::IgnoreRules(std::span<const std::string> lines) {

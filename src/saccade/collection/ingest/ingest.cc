@@ -42,8 +42,7 @@ Error no_such_input() {
 }
 
 std::string trimmed(std::string_view text) {
-  if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);  // a byte order mark
-  return std::string(trim_ascii(text));
+  return std::string(trim_ascii(without_byte_order_mark(text)));
 }
 
 class Run {

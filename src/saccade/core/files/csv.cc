@@ -1,12 +1,11 @@
 #include "saccade/core/files/csv.h"
 
+#include "saccade/core/ascii.h"
+
 namespace saccade {
 
 CsvReader::CsvReader(std::string_view text, char separator, bool quotes)
-    : text_(text), separator_(separator), quotes_(quotes) {
-  constexpr std::string_view kMark = "\xef\xbb\xbf";
-  if (text_.starts_with(kMark)) at_ = kMark.size();
-}
+    : text_(without_byte_order_mark(text)), separator_(separator), quotes_(quotes) {}
 
 bool CsvReader::at_line_end() const {
   return text_[at_] == '\n' || (text_[at_] == '\r' && (at_ + 1 == text_.size() || text_[at_ + 1] == '\n'));

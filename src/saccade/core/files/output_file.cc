@@ -23,8 +23,7 @@ constexpr size_t kHeadBytes = size_t{1} << 20;  // the first line of a manifest 
 
 // `head` behind a byte order mark and white space.
 std::string_view behind_space(std::string_view head) {
-  if (head.starts_with("\xEF\xBB\xBF")) head.remove_prefix(3);
-  return trim_ascii(head, " \t\r\n");
+  return trim_ascii(without_byte_order_mark(head), " \t\r\n");
 }
 
 bool begins_html(std::string_view head) {

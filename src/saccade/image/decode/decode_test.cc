@@ -591,7 +591,7 @@ TEST(Decode, PicturesWithinSvg) {
   EXPECT_EQ(error_of(both).code, ErrorCode::kLimit);
   options.max_pixels = 8099;
   EXPECT_THAT(error_of(test::flat_png(90, 90)).message,
-              HasSubstr("90 x 90 pixels; the limit is 8099 pixels"));
+              HasSubstr("90 x 90 pixels are more than max_pixels (8099)"));
   options.max_pixels = 200'000'000;
   // Embedded images that librsvg would omit silently are errors, however the address is written.
   EXPECT_EQ(error_of(test::svg_with_picture("image/png", png.substr(0, png.size() / 2))).code,
