@@ -62,8 +62,8 @@ struct IndexOptions {
   bool metadata = true;      // store embedded metadata (EXIF, XMP, IPTC)
   // Largest time between two indexed frames of a video, in seconds, 0 or more. The first frame of each scene always is one.
   double video_seconds = 10;
-  int64_t video_frames = 100;         // most frames of a video, up to 1,000; 0: skip videos
-  int batch_size = 32;                // images a pass of the model
+  int64_t video_frames = 100;  // most frames of a video, up to 1,000; 0: skip videos
+  int batch_size = 32;         // images a pass of the model
   // Largest number of an image's pixels (width x height), at least 1; a larger image is a failed file.
   int64_t max_pixels = 200'000'000;
   ProgressCallback on_progress = {};  // called on the caller's thread
