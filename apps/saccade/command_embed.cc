@@ -235,7 +235,7 @@ Result<int> run_embed(EmbedArguments& arguments, Session& session) {
   if (arguments.json) {
     Json failed = Json::array();
     for (const auto& [name, error] : embedded.failed) {
-      failed.push_back({{"path", name}, {"code", error_name(error.code)}, {"reason", error.message}});
+      failed.push_back({{"path", name}, {"code", saccade::name(error.code)}, {"reason", error.message}});
     }
     const Json json = {{"output", arguments.output},
                        {"checkpoint", loaded.id.name},

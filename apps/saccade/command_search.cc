@@ -181,7 +181,7 @@ Result<int> answer_lines(const SearchArguments& arguments, const SearchQuery& co
         const Error& error = answers[i].error();
         if (error.code == ErrorCode::kCancelled) return fail(error);
         failed = true;
-        json["error"] = {{"code", error_name(error.code)}, {"message", error.message}};
+        json["error"] = {{"code", name(error.code)}, {"message", error.message}};
       }
       SACCADE_TRY(session.out.write(dump_json(json) + "\n"));
     }

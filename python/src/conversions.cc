@@ -22,7 +22,7 @@ nb::str text_of(std::string_view bytes) {
 }
 
 nb::tuple error_of(const Error& error) {
-  return nb::make_tuple(text_of(error_name(error.code)), text_of(error.message));
+  return nb::make_tuple(text_of(name(error.code)), text_of(error.message));
 }
 
 nb::object tokens_of(const std::optional<TokenUse>& use) {

@@ -30,7 +30,9 @@ enum class ErrorCode {
 };
 
 // Returns the code's name in snake_case, as JSON answers carry it: "not_found".
-std::string_view error_name(ErrorCode code);
+std::string_view name(ErrorCode code);
+// Earlier name of name().
+[[deprecated("use name()")]] std::string_view error_name(ErrorCode code);
 // Returns the exit code of a command that fails with this code.
 int exit_code(ErrorCode code);
 // Returns the HTTP status of a request that fails with this code.

@@ -50,7 +50,9 @@ enum class TextCleanup {
   kLavis,
 };
 // Returns the name of a clean-up, such as "openai".
-std::string_view cleanup_name(TextCleanup cleanup);
+std::string_view name(TextCleanup cleanup);
+// Earlier name of name().
+[[deprecated("use name()")]] std::string_view cleanup_name(TextCleanup cleanup);
 
 // Applies a clean-up to valid UTF-8 before tokenization; kTokenizerFile changes nothing.
 std::string clean_text(std::string_view text, TextCleanup cleanup);

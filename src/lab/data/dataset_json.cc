@@ -16,8 +16,7 @@ Json lengths_json(const Lengths& lengths) {
 Json failures_json(const std::vector<AuditReport::Failure>& failures) {
   Json list = Json::array();
   for (const auto& failure : failures) {
-    list.push_back(
-        {{"image", failure.image}, {"code", error_name(failure.code)}, {"reason", failure.reason}});
+    list.push_back({{"image", failure.image}, {"code", name(failure.code)}, {"reason", failure.reason}});
   }
   return list;
 }

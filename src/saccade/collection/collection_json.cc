@@ -76,7 +76,7 @@ Json collection_json(const CollectionInfo& info, const CollectionSummary& summar
 }
 
 Json failure_json(const Failure& failure) {
-  return {{"path", failure.path}, {"code", error_name(failure.code)}, {"reason", failure.reason}};
+  return {{"path", failure.path}, {"code", name(failure.code)}, {"reason", failure.reason}};
 }
 
 Json ingest_json(const IngestReport& report) {

@@ -67,17 +67,17 @@ TEST(Error, CodesMapToNamesExitCodesAndStatuses) {
   std::set<std::string_view> names;
   for (int code = 0; code <= static_cast<int>(ErrorCode::kInternal); ++code) {
     const auto kind = static_cast<ErrorCode>(code);
-    names.insert(error_name(kind));
-    EXPECT_EQ(error_code_of(error_name(kind)), kind);
+    names.insert(name(kind));
+    EXPECT_EQ(error_code_of(name(kind)), kind);
     EXPECT_EQ(exit_code(kind), kind == ErrorCode::kUsage ? 2 : 1);
     EXPECT_GE(http_status(kind), 400);
   }
   EXPECT_EQ(names.size(), 9U);
   EXPECT_EQ(error_code_of("lost"), ErrorCode::kInternal);
-  EXPECT_EQ(error_name(ErrorCode::kNotFound), "not_found");
+  EXPECT_EQ(name(ErrorCode::kNotFound), "not_found");
   EXPECT_EQ(http_status(ErrorCode::kNotFound), 404);
   EXPECT_EQ(http_status(ErrorCode::kCancelled), 503);
-  EXPECT_EQ(error_name(ErrorCode::kInternal), "internal");
+  EXPECT_EQ(name(ErrorCode::kInternal), "internal");
   const Status missing = fail_errno(ENOENT, "/a/b");
   EXPECT_EQ(missing.error().code, ErrorCode::kNotFound);
   EXPECT_EQ(missing.error().message, "/a/b: No such file or directory");

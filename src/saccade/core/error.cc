@@ -23,12 +23,15 @@ const ErrorKind& kind_of(ErrorCode code) {
 
 }  // namespace
 
-std::string_view error_name(ErrorCode code) {
+std::string_view name(ErrorCode code) {
   return kind_of(code).name;
+}
+std::string_view error_name(ErrorCode code) {
+  return name(code);
 }
 ErrorCode error_code_of(std::string_view name) {
   int code = 0;
-  while (code < static_cast<int>(ErrorCode::kInternal) && error_name(static_cast<ErrorCode>(code)) != name)
+  while (code < static_cast<int>(ErrorCode::kInternal) && kind_of(static_cast<ErrorCode>(code)).name != name)
     ++code;
   return static_cast<ErrorCode>(code);
 }

@@ -23,7 +23,7 @@ inline tl::unexpected<Error> fail(Error error) {
   return tl::unexpected<Error>(std::move(error));
 }
 
-// Returns the code of that name (error_name); kInternal for any other name.
+// Returns the code of that name (name()); kInternal for any other name.
 ErrorCode error_code_of(std::string_view name);
 
 // Returns the error without "context: " in front, if it begins so: for a list that has the context, a file, beside the reason.

@@ -177,13 +177,13 @@ bool is_set(std::string_view line) {
 }
 
 // Lines of a paragraph, and the offset after the last one.
-struct Lines {
+struct ParagraphLines {
   std::vector<std::string_view> lines;
   size_t end = 0;
 };
 
-std::vector<Lines> paragraphs_of(std::string_view all) {
-  std::vector<Lines> paragraphs;
+std::vector<ParagraphLines> paragraphs_of(std::string_view all) {
+  std::vector<ParagraphLines> paragraphs;
   bool inside = false;
   for (size_t at = 0; at < all.size();) {
     // LF, CR LF, or CR.
@@ -202,12 +202,12 @@ std::vector<Lines> paragraphs_of(std::string_view all) {
   return paragraphs;
 }
 
-bool is_set(const Lines& paragraph) {
+bool is_set(const ParagraphLines& paragraph) {
   const auto set = std::ranges::count_if(paragraph.lines, [](std::string_view line) { return is_set(line); });
   return 2 * set >= std::ssize(paragraph.lines);
 }
 
-DocumentParagraph paragraph_of(const Lines& from, const document::Vocabulary& words) {
+DocumentParagraph paragraph_of(const ParagraphLines& from, const document::Vocabulary& words) {
   DocumentParagraph paragraph;
   paragraph.end = from.end;
   const auto& lines = from.lines;
@@ -237,16 +237,16 @@ DocumentParagraph paragraph_of(const Lines& from, const document::Vocabulary& wo
 
 // Splits a text at blank lines. A paragraph laid out with spaces (a table, a listing) is not running text.
 void find_text_paragraphs(const DecodedText& text, Document& document) {
-  const std::vector<Lines> paragraphs = paragraphs_of(text.utf8);
+  const std::vector<ParagraphLines> paragraphs = paragraphs_of(text.utf8);
   // Undivided words of the document decide about words divided at line ends.
   std::vector<document::TextPage> page(1);
-  for (const Lines& paragraph : paragraphs) {
+  for (const ParagraphLines& paragraph : paragraphs) {
     document::TextBlock& block = page[0].blocks.emplace_back();
     for (const std::string_view line : paragraph.lines)
       block.push_back({.text = std::string(trim_ascii(line))});
   }
   const document::Vocabulary words = document::vocabulary_of(page);
-  for (const Lines& paragraph : paragraphs) document.paragraphs.push_back(paragraph_of(paragraph, words));
+  for (const ParagraphLines& paragraph : paragraphs) document.paragraphs.push_back(paragraph_of(paragraph, words));
   find_headings(document.paragraphs);
 }
 

@@ -337,7 +337,7 @@ HttpResponse json_response(const Json& json, int status) {
 HttpResponse error_response(const ErrorForm& form, const Error& error) {
   const int status = http_status(error.code);
   // Nobody asks a handler to stop: kCancelled is what has no room or no time now.
-  const std::string_view code = status == 503 ? code_of(503) : error_name(error.code);
+  const std::string_view code = status == 503 ? code_of(503) : name(error.code);
   HttpResponse response = json_response(form(status, code, error.message), status);
   if (status == 503) response.headers.emplace_back("Retry-After", "1");
   return response;

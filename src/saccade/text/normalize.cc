@@ -222,6 +222,9 @@ std::string clean_as_openai(std::string_view text) {
 }
 
 std::string_view cleanup_name(TextCleanup cleanup) {
+  return name(cleanup);
+}
+std::string_view name(TextCleanup cleanup) {
   switch (cleanup) {
     case TextCleanup::kTokenizerFile:
       return "tokenizer_file";

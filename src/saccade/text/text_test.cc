@@ -116,7 +116,7 @@ TEST(CleanText, LavisIsTheReferences) {
   for (const auto& [text, expected] : kAnswers) {
     EXPECT_EQ(clean_text(text, TextCleanup::kLavis), expected) << text;
   }
-  EXPECT_EQ(cleanup_name(TextCleanup::kLavis), "lavis");
+  EXPECT_EQ(name(TextCleanup::kLavis), "lavis");
 }
 
 TEST(ClipTokenizer, OpenAiCleanUpIsTheReferences) {

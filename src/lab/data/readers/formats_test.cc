@@ -55,7 +55,7 @@ TEST(Csv, FieldsAndRecordsAreBounded) {
     std::vector<std::string> fields;
     const auto header = reader.next(fields);
     const auto row = header ? reader.next(fields) : header;
-    return row ? "" : std::string(error_name(row.error().code)) + ": " + row.error().message;
+    return row ? "" : std::string(name(row.error().code)) + ": " + row.error().message;
   };
   const std::string most(CsvReader::kMaxField, 'x');
   EXPECT_EQ(error_of("a\n\"" + most + "\"\n"), "");

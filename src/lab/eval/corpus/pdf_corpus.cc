@@ -373,8 +373,7 @@ class Corpus {
     std::string text;
     for (const auto& [path, error] : report_.failed) {
       text +=
-          dump_json({{"path", path.string()}, {"code", error_name(error.code)}, {"reason", error.message}}) +
-          "\n";
+          dump_json({{"path", path.string()}, {"code", name(error.code)}, {"reason", error.message}}) + "\n";
     }
     return write_file_atomic(options_.output / "failures.jsonl", text);
   }
@@ -464,7 +463,7 @@ class Corpus {
 Json pdf_corpus_json(const PdfCorpusReport& report) {
   Json failed = Json::array();
   for (const auto& [path, error] : report.failed) {
-    failed.push_back({{"path", path.string()}, {"code", error_name(error.code)}, {"reason", error.message}});
+    failed.push_back({{"path", path.string()}, {"code", name(error.code)}, {"reason", error.message}});
   }
   return {{"documents", report.documents},
           {"resumed", report.resumed},

@@ -408,7 +408,7 @@ Status FolderWriter::State::change_catalog(const CollectionChange& change) {
   for (const std::string& path : change.forget_failures) SACCADE_TRY(forget(forget_failure, path));
   for (const Failure& failure : change.failures) {
     remember.bind(std::string_view(failure.path))
-        .bind(error_name(failure.code))
+        .bind(name(failure.code))
         .bind(std::string_view(failure.reason));
     SACCADE_TRY(remember.bind(failure.size).bind(failure.mtime_ns).bind(failure.when).run().in(failure.path));
   }

@@ -194,8 +194,8 @@ Status for_each_note(
 }
 
 Json failure_note(const Failure& failure) {
-  return {{"code", error_name(failure.code)}, {"reason", failure.reason}, {"size", failure.size},
-          {"mtime_ns", failure.mtime_ns},     {"when", failure.when},     {"tries", failure.tries}};
+  return {{"code", name(failure.code)},   {"reason", failure.reason}, {"size", failure.size},
+          {"mtime_ns", failure.mtime_ns}, {"when", failure.when},     {"tries", failure.tries}};
 }
 
 Failure failure_of_note(const std::string& path, const Json& note) {
