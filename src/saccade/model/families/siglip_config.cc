@@ -34,7 +34,7 @@ Result<SiglipConfig> checked(SiglipConfig config) {
   return config;
 }
 
-Result<TransformerShape> hugging_face_shape(const Json& section) {
+Result<TransformerShape> shape_with_defaults(const Json& section) {
   TransformerShape shape;
   SACCADE_ASSIGN(shape.width, json_field_or<int64_t>(section, "hidden_size", 768));
   SACCADE_ASSIGN(shape.layers, json_field_or<int64_t>(section, "num_hidden_layers", 12));
@@ -162,7 +162,7 @@ void rename_trunk(const std::string& name, const Tensor& tensor, nn::TensorMap& 
 
 Result<SiglipVisionConfig> siglip_vision_config(const Json& section) {
   SiglipVisionConfig config;
-  SACCADE_ASSIGN(config.shape, hugging_face_shape(section));
+  SACCADE_ASSIGN(config.shape, shape_with_defaults(section));
   SACCADE_ASSIGN(config.image_size, json_field_or<int64_t>(section, "image_size", 224));
   SACCADE_ASSIGN(config.patch_size, json_field_or<int64_t>(section, "patch_size", 16));
   SACCADE_ASSIGN(const auto channels, json_field_or<int64_t>(section, "num_channels", 3));
@@ -177,7 +177,7 @@ Result<SiglipConfig> siglip_config_from_hugging_face(const Json& config) {
   SACCADE_ASSIGN(const Json text, section(config, "text_config"));
   SiglipConfig result;
   SACCADE_ASSIGN(result.vision, siglip_vision_config(vision).in("vision_config"));
-  SACCADE_ASSIGN(result.text, hugging_face_shape(text).in("text_config"));
+  SACCADE_ASSIGN(result.text, shape_with_defaults(text).in("text_config"));
   SACCADE_ASSIGN(result.vocabulary, json_field_or<int64_t>(text, "vocab_size", 32000).in("text_config"));
   SACCADE_ASSIGN(result.positions,
                  json_field_or<int64_t>(text, "max_position_embeddings", 64).in("text_config"));
