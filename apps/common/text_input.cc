@@ -1,6 +1,5 @@
 #include "text_input.h"
 
-#include <algorithm>
 #include <cerrno>
 #include <fcntl.h>
 #include <poll.h>

@@ -62,8 +62,8 @@ struct IndexOptions {
   bool metadata = true;      // store embedded metadata (EXIF, XMP, IPTC)
   // Largest time between two indexed frames of a video, in seconds, 0 or more. The first frame of each scene always is one.
   double video_seconds = 10;
-  int64_t video_frames = 100;         // most frames of a video, up to 1,000; 0: skip videos
-  int batch_size = 32;                // images a pass of the model
+  int64_t video_frames = 100;  // most frames of a video, up to 1,000; 0: skip videos
+  int batch_size = 32;         // images a pass of the model
   // Largest number of an image's pixels (width x height), at least 1; a larger image is a failed file.
   int64_t max_pixels = 200'000'000;
   ProgressCallback on_progress = {};  // called on the caller's thread
@@ -160,9 +160,9 @@ class Engine {
   // Finds the images closest to the query. kUsage for a query without content, a broken filter or an option out of
   // range; kNotFound before the first index() and for an unknown id of Query::like; kUnsupported for what the model, its
   // second model or the collection lacks (match probabilities, maps, a matching head); kCancelled after a stop request; the
-  // errors of loading the model, of decoding the query's images and of opening its composer. Cost: encoding the query, and one pass
-  // over the embeddings that pass the filter (16 ms for a million of 512 values on two cores); with `rerank` also decoding
-  // and encoding `rerank_depth` images.
+  // errors of loading the model, of decoding the query's images and of opening its composer. Cost: encoding the query, and
+  // one pass over the embeddings that pass the filter (16 ms for a million of 512 values on two cores); with `rerank` also
+  // decoding and encoding `rerank_depth` images.
   [[nodiscard]] Result<Answer> search(const Query& query, const SearchOptions& options = {}) const;
   // Answers many queries with the same options, faster than one by one. Result i is that of search(queries[i], options): an
   // answer, or the error of that query alone. Answers are the same to the bit, but for a note that counts embeddings read in
