@@ -1,6 +1,5 @@
 #include "decoders.h"
 
-#include <algorithm>
 #include <array>
 #include <stdexcept>
 #include <string_view>
@@ -32,8 +31,7 @@ DecoderPool* Decoders::start(Messages& messages, int64_t max_pixels) {
   DecoderPoolOptions options;
   options.program = *program;
   options.budget_bytes = *memory_mb << 20;
-  // Decoders of whole pictures hold them once or twice, at up to 4 bytes a pixel.
-  options.memory_bytes = std::max(options.memory_bytes, 8 * std::min(max_pixels, int64_t{1} << 40));
+  options.memory_bytes = decoder_memory(max_pixels);
   auto pool = DecoderPool::start(std::move(options));
   if (!pool) {
     messages.warning(fmt::format("{}: {}", pool.error().message, kHere));

@@ -1,6 +1,5 @@
 #include "text_input.h"
 
-#include <algorithm>
 #include <cerrno>
 #include <fcntl.h>
 #include <poll.h>
@@ -14,8 +13,6 @@
 namespace saccade::app {
 
 namespace {
-
-constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
 std::string name_of(const std::filesystem::path& path) {
   return path == "-" ? "standard input" : path.string();
@@ -76,9 +73,8 @@ Result<std::vector<std::string>> read_texts(const std::filesystem::path& path) {
                 "{}: byte {} is NUL, as in a binary file or in UTF-16; expected lines of UTF-8",
                 name_of(path), nul);
   }
-  if (text.starts_with(kByteOrderMark)) text.erase(0, kByteOrderMark.size());
   std::vector<std::string> texts;
-  for (std::string_view line : Lines(text)) {
+  for (std::string_view line : Lines(without_byte_order_mark(text))) {
     if (line.ends_with('\r')) line.remove_suffix(1);
     texts.emplace_back(line);
   }
@@ -97,7 +93,7 @@ std::optional<std::string> LineSource::take_line() {
   std::string line = buffer_.substr(0, end);
   buffer_.erase(0, end == std::string::npos ? end : end + 1);
   if (!line.empty() && line.back() == '\r') line.pop_back();
-  if (std::exchange(first_, false) && line.starts_with(kByteOrderMark)) line.erase(0, kByteOrderMark.size());
+  if (std::exchange(first_, false)) line = std::string(without_byte_order_mark(line));
   return line;
 }
 

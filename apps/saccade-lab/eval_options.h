@@ -26,7 +26,8 @@ struct EvalArguments {
   bool json = false;
 };
 
-// -m, --dataset, --precision, --threads, --device, --decode-memory, --transparent, --as-stored, --batch-size, --cache, --no-cache.
+// -m, --dataset, --precision, --threads, --device, --decode-memory, --transparent, --as-stored, --batch-size, --cache,
+// --no-cache.
 void add_eval_inputs(CLI::App& command, EvalArguments& arguments);
 // --seed, --resamples, --confidence.
 void add_bootstrap_options(CLI::App& command, EvalArguments& arguments);

@@ -240,7 +240,7 @@ Result<int> run_search(SearchArguments& arguments, Session& session) {
   if (lines && !blank) return fail(ErrorCode::kUsage, "--queries: TEXT is there too; put it into a line");
   SACCADE_TRY(choose_composer(arguments));
   SACCADE_ASSIGN(SearchQuery query, common_query(arguments));
-  if (!query.images.empty() || arguments.like != 0 || !options.rerank.empty()) {
+  if (!query.images.empty() || arguments.like != 0 || !options.rerank.empty() || options.explain_hits) {
     query.limits.processes = session.decoders.start(session.messages, query.limits.max_pixels);
   }
   SACCADE_ASSIGN(query.text, read_query_text(typed, query.images));

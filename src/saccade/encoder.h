@@ -147,9 +147,9 @@ class Encoder {
   [[nodiscard]] const std::vector<std::string>& notes() const;
 
   // Encodes images, [n, dim]. All calls that encode have kUsage for a batch size below 1, and kCancelled after a stop
-  // request. Images are decoded under the default limits (256 MiB, 200 megapixels, 30
-  // seconds each). If saccade-decode is installed, they are decoded in separate processes. kUnsupported if
-  // the model reads no images; with OnError::kFail the errors of reading one. Memory: one batch.
+  // request. Images are decoded under the default limits (256 MiB, 200 megapixels, 30 seconds each). If saccade-decode is
+  // installed, they are decoded in separate processes. kUnsupported if the model reads no images; with OnError::kFail the
+  // errors of reading one. Memory: one batch.
   [[nodiscard]] Result<Embeddings> encode_images(std::span<const ImageInput> images,
                                                  const EncodeOptions& options = {}) const;
   // As above, for a list in braces.

@@ -160,9 +160,9 @@ class Engine {
   // Finds the images closest to the query. kUsage for a query without content, a broken filter or an option out of
   // range; kNotFound before the first index() and for an unknown id of Query::like; kUnsupported for what the model, its
   // second model or the collection lacks (match probabilities, maps, a matching head); kCancelled after a stop request; the
-  // errors of loading the model, of decoding the query's images and of opening its composer. Cost: encoding the query, and one pass
-  // over the embeddings that pass the filter (16 ms for a million of 512 values on two cores); with `rerank` also decoding
-  // and encoding `rerank_depth` images.
+  // errors of loading the model, of decoding the query's images and of opening its composer. Cost: encoding the query, and
+  // one pass over the embeddings that pass the filter (16 ms for a million of 512 values on two cores); with `rerank` also
+  // decoding and encoding `rerank_depth` images.
   [[nodiscard]] Result<Answer> search(const Query& query, const SearchOptions& options = {}) const;
   // Answers many queries with the same options, faster than one by one. Result i is that of search(queries[i], options): an
   // answer, or the error of that query alone. Answers are the same to the bit, but for a note that counts embeddings read in

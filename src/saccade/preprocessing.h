@@ -96,8 +96,7 @@ struct Preprocessing {
 };
 
 // Returns the shorter side, in pixels, at which vector images are drawn before this preprocessing. It is twice the largest
-// requested side, at most 4096, so that vector images
-// get the same antialiased resize as raster images.
+// requested side, at most 4096, so that vector images get the same antialiased resize as raster images.
 int vector_side(const Preprocessing& preprocessing);
 
 // Up to the 8-bit pixels before rescaling: RGB, output_height x output_width. Only what the crop keeps is

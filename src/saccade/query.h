@@ -21,8 +21,8 @@
 #pragma GCC visibility push(default)
 namespace saccade {
 
-// A text, an image, or parts of both with weights. A value. What is wrong with a query is an error of Engine::search:
-// kUsage for a text that cannot be read, a weight out of range, or parts that contradict each other.
+// A text, an image, or parts of both with weights. A value. Engine::search checks a query: kUsage for a text that cannot be
+// read, a weight out of range, or parts that contradict each other.
 class Query {
  public:
   // Make a query of a text: words in quotes belong together, "-word" is not wanted, "word:2" has weight 2

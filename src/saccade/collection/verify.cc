@@ -141,7 +141,10 @@ class Verifier {
       for (;;) {
         SACCADE_ASSIGN(const bool more, statement.step());
         if (!more) return {};
-        ++report_.items;
+        if (++report_.items % (late_ ? 64 : 4096) == 0) {
+          SACCADE_TRY(stopped());
+          if (progress_) progress_({"checking rows", report_.items, 0, {}});
+        }
         const int64_t id = statement.integer(0);
         const int64_t row = statement.integer(1);
         const std::string subject = fmt::format("item {}", id);
@@ -162,10 +165,6 @@ class Verifier {
           problem(subject, fmt::format("row {}: {}", row, usable.error().message), true);
         }
         if (late_) check_late(subject, row);
-        if (report_.items % (late_ ? 64 : 4096) == 0) {
-          SACCADE_TRY(stopped());
-          if (progress_) progress_({"checking rows", report_.items, 0, {}});
-        }
       }
     };
     auto status = scan();

@@ -105,7 +105,7 @@ Status check_options(const IndexOptions& options) {
   return {};
 }
 
-IngestOptions ingest_options(const IndexOptions& options) {
+IngestOptions ingest_options(const IndexOptions& options, LazyDecoders& decoders) {
   IngestOptions ingest;
   ingest.prune = options.prune;
   ingest.retry_failed = options.retry_failed;
@@ -121,6 +121,7 @@ IngestOptions ingest_options(const IndexOptions& options) {
   ingest.videos.most_frames = options.video_frames;
   ingest.batch = options.batch_size;
   ingest.limits.max_pixels = options.max_pixels;
+  ingest.limits.processes = decoders.get(options.max_pixels);
   return ingest;
 }
 
@@ -217,7 +218,8 @@ Result<IndexReport> Engine::index(std::span<const std::filesystem::path> paths, 
   SACCADE_TRY(check_options(options));
   state_->take_notes();
   SACCADE_ASSIGN(const IngestReport ingested,
-                 state_->core->index(paths, ingest_options(options), options.on_progress, options.stop));
+                 state_->core->index(paths, ingest_options(options, state_->decoders), options.on_progress,
+                                     options.stop));
   IndexReport report = report_of(ingested);
   report.notes = state_->take_notes();
   return report;
@@ -233,7 +235,7 @@ Status Engine::watch(std::span<const std::filesystem::path> paths, const IndexOp
   SACCADE_TRY(check_options(options));
   if (paths.empty()) return fail(ErrorCode::kUsage, "watch: no paths, expected folders to follow");
   WatchOptions watching;
-  watching.ingest = ingest_options(options);
+  watching.ingest = ingest_options(options, state_->decoders);
   const auto news = [&](const WatchNews& happened) {
     if (!happened.report || !on_change) return;
     IndexReport report = report_of(*happened.report);

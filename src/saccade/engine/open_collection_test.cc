@@ -1,10 +1,12 @@
-// The public Collection over collections whose content is known: metadata, late interaction, and rows of removed images.
+// The public Collection over collections whose content is known: metadata, late interaction, and rows of removed images. Also
+// the decoders of an engine.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "saccade/collection.h"
 #include "saccade/collection/test_support.h"
 #include "saccade/core/test_folder.h"
+#include "saccade/engine/lazy_decoders.h"
 
 namespace saccade {
 namespace {
@@ -105,6 +107,17 @@ TEST_F(OpenCollection, LateInteractionHasSeveralVectorsAnImage) {
   EXPECT_THAT(vectors->values(), Pointwise(testing::FloatNear(1e-3F), expected.values()));
   EXPECT_EQ(collection.vectors(2).error().code, ErrorCode::kNotFound);
   EXPECT_EQ(collection.calibration(QueryKind::kText).error().code, ErrorCode::kUnsupported);
+}
+
+TEST(LazyDecoders, OthersAreStartedForImagesWithoutRoom) {
+  LazyDecoders decoders;
+  DecoderPool* const first = decoders.get();
+  if (first == nullptr) GTEST_SKIP() << "saccade-decode is not built";
+  EXPECT_EQ(decoders.get(200'000'000), first);
+  DecoderPool* const larger = decoders.get(1'000'000'000);
+  EXPECT_NE(larger, nullptr);
+  EXPECT_NE(larger, first);
+  EXPECT_EQ(decoders.get(), larger);
 }
 
 }  // namespace

@@ -33,9 +33,8 @@ struct HitPictures {
   std::vector<std::optional<PictureProblem>> problems;  // one a hit: why it was not read
 };
 
-// Reads the images of hits. They must have the bytes that were indexed. After the first one that is out of time no other is
-// begun. Memory: one image's pixels a hit, and
-// that of a PictureReader.
+// Reads the images of hits. They must have the bytes that were indexed. After the first one that is out of time, no other is
+// begun. Memory: one image's pixels a hit, and that of a PictureReader.
 HitPictures read_hit_pictures(std::span<const SearchHit> hits, const IngestSettings& settings,
                               const Preprocessing& preprocessing, const DecodeOptions& limits,
                               ThreadPool& pool);

@@ -272,7 +272,8 @@ MatrixView<const float> FolderReader::sample() const {
   std::optional<Matrix<float>>& sample = state_->snapshot.sample;
   if (sample) return sample->view();
   const MatrixView<const float> all = rows();
-  const int64_t items = item_count();
+  // Counted: in a damaged catalog two items may have one row.
+  const int64_t items = std::ranges::count_if(alive(), [](uint8_t flag) { return flag != 0; });
   const int64_t count = std::min(kSampleRows, items);
   sample.emplace(count, all.columns());
   int64_t row = 0;

@@ -1,7 +1,5 @@
 #include "saccade/collection/ingest/ignore_rules.h"
 
-#include <algorithm>
-
 #include "saccade/core/ascii.h"
 
 namespace saccade {

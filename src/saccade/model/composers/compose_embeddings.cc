@@ -51,8 +51,8 @@ Result<std::vector<float>> compose_rows(Compose method, ComposeWeights weights,
       of_text = std::sin(share * angle) / std::sin(angle);
     } else if (cosine < 0) {
       return fail(ErrorCode::kBadData,
-                  "the text's row and the image's row are opposite (cosine {:.6f}): no great circle "
-                  "is the one between them",
+                  "the embeddings of the text and the image are opposite (cosine {:.6f}): no great circle is "
+                  "the one between them",
                   cosine);
     }
   }
@@ -63,8 +63,8 @@ Result<std::vector<float>> compose_rows(Compose method, ComposeWeights weights,
     row[i] = static_cast<float>(of_picture * double{picture[i]} + of_text * words);
   }
   if (const double length = normalize_row(row, kShortestSum); !(length > kShortestSum)) {
-    return fail(ErrorCode::kBadData, "the text's row and the image's row cancel out (sum of length {:.1e})",
-                length);
+    return fail(ErrorCode::kBadData,
+                "the embeddings of the text and the image cancel out (sum of length {:.1e})", length);
   }
   return row;
 }

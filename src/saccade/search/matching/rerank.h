@@ -27,14 +27,15 @@ struct RerankOptions {
   int64_t depth = 100;  // hits scored anew, at least 1
   int batch = 8;        // pictures an encoder call
   std::string name;     // of the checkpoint, for Reranking
-  // Time from which no further batch is begun, and no decoder or lent encoder is waited for. The first batch is begun in any case.
+  // Time from which no batch is begun but the first, and from which no decoder or lent encoder is waited for.
   std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
 };
 
 // Returns the answer to `query` from search_encoded, with its first `depth` hits reranked by the scores of
-// `second`. They come first. Hits that could not be read or have changed follow unchanged, with hits further
-// down, and those that the deadline left out (Reranking::out_of_time). The first query.k are kept. `rows` scores the rows; `nullptr`: in a pass of its own. The two kinds of scores are not comparable; Hit::reranked distinguishes
-// them. Images are read from their paths and must have the bytes that were indexed.
+// `second`. They come first. Hits that could not be read, have changed or were left out at the deadline
+// (Reranking::out_of_time) follow unchanged, with hits further down. The first query.k are kept. `rows` scores the rows;
+// `nullptr`: in a pass of its own. The two kinds of scores are not comparable; Hit::reranked distinguishes them. Images
+// are read from their paths and must have the bytes that were indexed.
 //
 // Errors: kUsage for a depth below 1 or kMatch for a query with an image; kUnsupported for a method that the
 // encoder lacks, or a text without a tokenizer; kCancelled if stopped; else as search_encoded. Cost: decoding

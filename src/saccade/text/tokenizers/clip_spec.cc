@@ -1,7 +1,6 @@
 #include "saccade/text/tokenizers/clip_spec.h"
 
 #include <algorithm>
-#include <array>
 
 #include "saccade/core/ascii.h"
 #include "saccade/text/tokenizers/tokenizer_json.h"

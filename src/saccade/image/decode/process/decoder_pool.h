@@ -6,6 +6,7 @@
 // docs/adr/0007-decoding-in-processes.md has the reasons and the costs.
 #pragma once
 
+#include <algorithm>
 #include <condition_variable>
 #include <cstdint>
 #include <filesystem>
@@ -31,6 +32,12 @@ struct DecoderPoolOptions {
   int64_t budget_bytes = 0;                 // memory of all processes together; 0: default_decode_memory()
   int processes = 0;  // number of processes at a time; 0: as many as this program may use processors
 };
+
+// Returns the memory of a process that has room for an image of so many pixels, at least that of DecoderPoolOptions. Decoders of
+// whole images hold them once or twice, at up to 4 bytes a pixel.
+inline int64_t decoder_memory(int64_t pixels) {
+  return std::max(DecoderPoolOptions().memory_bytes, 8 * std::min(pixels, int64_t{1} << 40));
+}
 
 // Finds the helper of the running program: saccade-decode beside it, or in ../libexec/saccade. `nullopt` if
 // neither exists.
