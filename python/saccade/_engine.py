@@ -269,6 +269,8 @@ def open(
         encoder = encoder.folder
     named = path_of(address, "address")
     model = b"" if encoder is None else path_of(encoder, "encoder")
+    if os.path.isdir(model):
+        model = os.path.abspath(model)  # a child process may have another working directory
     options = (
         flag(create, "create"),
         None if precision is None else string(precision, "precision"),
@@ -277,10 +279,8 @@ def open(
         string("cpu" if device is None else device, "device"),
     )
     opened = _core.open(named, model, *options)
-    # For a process in another folder.
     place = named if b"://" in named else os.path.abspath(named)
-    found = os.path.abspath(model) if os.path.isdir(model) else model
-    return Engine._of(opened, (os.fsdecode(place), os.fsdecode(found), *options))
+    return Engine._of(opened, (os.fsdecode(place), os.fsdecode(model), *options))
 
 
 class _OneWriter:

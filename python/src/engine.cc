@@ -36,13 +36,13 @@ PyEngine open(const nb::bytes& named, const nb::bytes& encoder, bool create,
                         .exact_decode = exact_decode,
                         .device = device};
   if (precision) options.precision = value_of(parse_precision(*precision));
+  Call call;
+  Engine opened = call.run([&] { return Engine::open(address, options); });
   // A child process may open it again from another working directory.
   const std::string place =
       address.find("://") == std::string::npos ? std::filesystem::absolute(address).string() : address;
-  const auto make_anew = [place, options] { return Engine::open(place, options); };
-  Call call;
-  return {
-      std::make_shared<SharedEngine>(call.run([&] { return Engine::open(address, options); }), make_anew)};
+  return {std::make_shared<SharedEngine>(std::move(opened),
+                                         [place, options] { return Engine::open(place, options); })};
 }
 
 // The query of saccade/_query.py. images: those of its `_images`, which are moved from.

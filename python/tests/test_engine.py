@@ -439,7 +439,9 @@ def test_one_writer_in_a_thread(photos, pictures):
 
 def test_another_working_directory(starter, pictures, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    photos = saccade.open("c", encoder=starter)
+    with pytest.raises(saccade.InvalidInput, match="an empty address"):
+        saccade.open("")
+    photos = saccade.open("c", encoder=os.path.relpath(starter))
     photos.index("pictures")
     kept = pickle.dumps(photos)
     monkeypatch.chdir(pictures)

@@ -1,7 +1,5 @@
 #include "lab/report/report_folder.h"
 
-#include <algorithm>
-
 #include <fmt/format.h>
 
 #include "saccade/core/ascii.h"

@@ -1,4 +1,4 @@
-// What every training's report says of its course.
+// Course of a training, which the report of every recipe has.
 #pragma once
 
 #include <cstdint>

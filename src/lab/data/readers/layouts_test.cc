@@ -169,6 +169,8 @@ TEST(Layouts, Tables) {
   EXPECT_EQ(read(folder, "groups.csv").as<CaptionedImages>().items[0].captions.size(), 2U);
   EXPECT_THAT(error_of(folder, "groups.csv", "#group-column=show"),
               HasSubstr("line 3: \"1.jpg\" is of group \"q\" here and \"p\" before"));
+  folder.write("blank.csv", "image,caption,show\n1.jpg,a,\n1.jpg,b,p\n1.jpg,c,\n");
+  EXPECT_EQ(read(folder, "blank.csv", "#group-column=show").as<CaptionedImages>().items[0].group, "p");
   folder.write("splits.csv", "image,caption,split\n1.jpg,a,train\n1.jpg,b,test\n");
   EXPECT_THAT(error_of(folder, "splits.csv"),
               HasSubstr("line 3: \"1.jpg\" is of split \"test\" here and \"train\" before"));

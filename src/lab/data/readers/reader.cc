@@ -197,6 +197,7 @@ Status check_utf8(std::string_view text, std::string_view what) {
 }
 
 Status set_group(DatasetItem& item, std::string group) {
+  if (group.empty()) return {};
   if (!item.group.empty() && item.group != group) {
     return fail(ErrorCode::kBadData, "\"{}\" is of group \"{}\" here and \"{}\" before", item.id, group,
                 item.group);

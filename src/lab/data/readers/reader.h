@@ -106,7 +106,8 @@ std::string roco_split(const std::filesystem::path& folder);
 // add around it.
 std::string plain_name(std::string_view name);
 
-// Sets the group of an item of several rows. Returns kBadData for another one than before.
+// Sets the group of an item of several rows; an empty one changes nothing. Returns kBadData for another one than
+// before.
 Status set_group(DatasetItem& item, std::string group);
 // Adds a caption to an item; a blank one is left out and counted.
 void add_caption(Dataset& dataset, DatasetItem& item, std::string caption);

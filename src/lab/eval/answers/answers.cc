@@ -334,17 +334,18 @@ void measure_orders(const AnswersTask& task, const std::vector<Outcome>& outcome
       if (group == QueryGroup::kAll || task.queries[q].group == group) chosen.push_back(q);
     }
     if (chosen.empty()) continue;
-    const auto mean = [&](const auto& value) {
+    const auto mean = [&](const char* name, const auto& value) {
       ClusteredValues values;
       for (const size_t q : chosen) values.add(value(outcomes[q].ranked), task.queries[q].cluster);
-      return mean_figure(values, task.clusters, bootstrap, pool);
+      return mean_figure(values, task.clusters, bootstrap, pool, name);
     };
     constexpr auto kShown = static_cast<size_t>(Ordering::kDefault);
     for (size_t o = 0; o < std::size(kOrderings); ++o) {
-      figures.orders.push_back({kOrderings[o], group, std::ssize(chosen),
-                                mean([&](const Ranked& one) { return one.ndcg[o]; }),
-                                mean([&](const Ranked& one) { return one.first[o]; }),
-                                mean([&](const Ranked& one) { return one.ndcg[kShown] - one.ndcg[o]; })});
+      figures.orders.push_back(
+          {kOrderings[o], group, std::ssize(chosen),
+           mean("ndcg", [&](const Ranked& one) { return one.ndcg[o]; }),
+           mean("first", [&](const Ranked& one) { return one.first[o]; }),
+           mean(kGain, [&](const Ranked& one) { return one.ndcg[kShown] - one.ndcg[o]; })});
     }
   }
 }

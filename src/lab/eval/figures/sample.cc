@@ -129,6 +129,10 @@ double acceleration(const Matrix<double>& left_out, int64_t column) {
   return squares > 0 ? cubes / (6 * std::pow(squares, 1.5)) : 0;
 }
 
+bool is_share(std::string_view name) {
+  return name != kMeanRank && name != kGain && name != kCosine && name != kReferenceCosine;
+}
+
 // Numbers of resamples below a value and up to it. Sums of shares of the same value differ in their last bits, so
 // that resamples that near count as equal.
 struct Places {
@@ -136,8 +140,12 @@ struct Places {
   std::ptrdiff_t up_to = 0;
 };
 
+double rounding_of(double value) {
+  return 1e-12 * std::max(1.0, std::abs(value));
+}
+
 Places places_of(double value, std::span<const double> sorted) {
-  const double rounding = 1e-12 * std::max(1.0, std::abs(value));
+  const double rounding = rounding_of(value);
   return {std::ranges::lower_bound(sorted, value - rounding) - sorted.begin(),
           std::ranges::upper_bound(sorted, value + rounding) - sorted.begin()};
 }
@@ -276,10 +284,10 @@ Result<Estimates> mean_over_trainings(std::span<const Estimates> trainings, uint
 }
 
 Figure mean_figure(const ClusteredValues& values, int64_t clusters, const BootstrapOptions& options,
-                   ThreadPool& pool) {
+                   ThreadPool& pool, const char* name) {
   if (values.values.empty()) return {};
   ClusteredSample sample;
-  sample.mean_names = {"mean"};
+  sample.mean_names = {name};
   sample.values = Matrix<double>(std::ssize(values.values), 1);
   std::ranges::copy(values.values, sample.values.values().begin());
   sample.cluster = values.cluster;
@@ -298,12 +306,13 @@ std::vector<Figure> figures_of(const Estimates& estimates, double confidence) {
     if (sorted.empty()) continue;
     const bool mean = column < estimates.left_out.columns();
     add_intervals(figure, sorted, mean ? acceleration(estimates.left_out, column) : 0, confidence);
-    if (!mean || figure.low != figure.value || figure.high != figure.value) continue;
+    if (!mean || !is_share(figure.name)) continue;
+    const auto throughout = [&](double share) {
+      return std::abs(figure.value - share) <= rounding_of(1) && figure.high - figure.low <= rounding_of(1);
+    };
     const int64_t clusters = estimates.left_out.rows();
-    if (figure.value == 0) figure.wilson_high = wilson_interval(0, clusters, confidence).high;
-    if (figure.value == 1 && figure.name != kMeanRank) {
-      figure.wilson_low = wilson_interval(1, clusters, confidence).low;
-    }
+    if (throughout(0)) figure.wilson_high = wilson_interval(0, clusters, confidence).high;
+    if (throughout(1)) figure.wilson_low = wilson_interval(1, clusters, confidence).low;
   }
   return figures;
 }

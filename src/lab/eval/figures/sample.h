@@ -66,8 +66,12 @@ Estimates estimate(const ClusteredSample& sample, const BootstrapOptions& option
 // estimates. Errors: kMismatch if the samples do not fit together; kUsage without trainings.
 Result<Estimates> mean_over_trainings(std::span<const Estimates> trainings, uint64_t seed);
 
-// Name of the one mean that is no share: a mean rank of 1 is the least there is.
+// Names of means that are no shares and have no Wilson's interval: a mean rank of 1 is the least there is, and a
+// difference or a cosine of 0 may as well be below.
 inline constexpr const char* kMeanRank = "mean_rank";
+inline constexpr const char* kGain = "gain";
+inline constexpr const char* kCosine = "cosine";
+inline constexpr const char* kReferenceCosine = "reference_cosine";
 
 // Name of the model that stands for random guessing among those of a run.
 inline constexpr std::string_view kChance = "chance";
@@ -132,9 +136,10 @@ struct ClusteredValues {
     cluster.push_back(its_cluster);
   }
 };
-// Returns the mean of the values with its intervals; a figure without a value if there are none.
+// Returns the mean of the values with its intervals; a figure without a value if there are none. name: kGain for
+// differences.
 Figure mean_figure(const ClusteredValues& values, int64_t clusters, const BootstrapOptions& options,
-                   ThreadPool& pool);
+                   ThreadPool& pool, const char* name = "mean");
 
 // Signs in front of numbers in texts: minus alone, or plus too, as differences have it.
 enum class Sign { kMinus, kBoth };

@@ -289,8 +289,23 @@ TEST(Figures, OfEverythingFoundHaveWilsonsLowerEnd) {
   const auto differences = paired_differences(estimates, none, 0.95);
   ASSERT_TRUE(differences);
   EXPECT_TRUE(std::isnan((*differences)[0].figure.wilson_low));
-  all.mean_names = {kMeanRank};
-  EXPECT_TRUE(std::isnan(figures_of(estimate(all, {}, pool), 0.95)[0].wilson_low));
+  for (const char* name : {kMeanRank, kCosine, kGain}) {
+    all.mean_names = {name};
+    EXPECT_TRUE(std::isnan(figures_of(estimate(all, {}, pool), 0.95)[0].wilson_low)) << name;
+  }
+  // Differences that are 0 throughout may as well be below.
+  const ClusteredValues zeros = {{0, 0, 0}, {0, 1, 2}};
+  EXPECT_TRUE(std::isfinite(mean_figure(zeros, 3, {}, pool).wilson_high));
+  EXPECT_TRUE(std::isnan(mean_figure(zeros, 3, {}, pool, kGain).wilson_high));
+  // The mean of ten trainings is 1 but for rounding.
+  std::vector<Estimates> trainings;
+  for (int i = 0; i < 10; ++i) {
+    trainings.push_back(estimate(sample_of(std::vector<double>(4, 1.0), one_each(4), 4), {}, pool));
+  }
+  const auto averaged = mean_over_trainings(trainings, 0);
+  ASSERT_TRUE(averaged);
+  EXPECT_LT(averaged->value[0], 1);
+  EXPECT_NEAR(figures_of(*averaged, 0.95)[0].wilson_low, 0.5101092, 1e-7);
 }
 
 TEST(PairedDifferences, SeeWhatUnpairedIntervalsDoNot) {

@@ -8,7 +8,6 @@
 #include "lab/data/read_dataset.h"
 #include "lab/data/readers/reader.h"
 #include "lab/eval/visualness/text_parts.h"
-#include "saccade/core/ascii.h"
 #include "saccade/core/files/files.h"
 #include "saccade/core/hash.h"
 
