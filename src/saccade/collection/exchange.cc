@@ -424,12 +424,14 @@ Status check_export(const CollectionInfo& into, const fs::path& folder) {
   return settings ? check_alike(into.settings, *settings) : Status();
 }
 
-// Checks the first line of items.jsonl for misspelled keys. Unknown keys are ignored, and these would be in every line.
+// Checks the first line of items.jsonl for misspelled keys. Unknown keys are ignored, and these would be in every line. Short
+// keys are not checked: others' keys are near them ("weight" and "height", "token" and "taken").
 Status check_keys(const fs::path& folder) {
   const std::vector<std::string> keys = {
       "path",  "hash",   "size",     "mtime_ns",  "width",        "height",     "format", "caption",
       "taken", "camera", "latitude", "longitude", "place",        "rating",     "title",  "description",
       "grain", "look",   "keywords", "lens",      "zone_minutes", "looked_into"};
+  constexpr size_t kShortest = 7;
   std::ifstream lines(folder / kItemsName);
   std::array<char, 1 << 16> line{};
   if (!lines.getline(line.data(), line.size()))
@@ -440,7 +442,7 @@ Status check_keys(const fs::path& folder) {
     if (std::ranges::find(keys, key) != keys.end()) continue;
     const std::string meant = nearest(key, keys);
     // Others' keys may be the beginning of one: "key" is no "keywords".
-    if (meant.empty() || meant.starts_with(key) || json->contains(meant)) continue;
+    if (meant.size() < kShortest || meant.starts_with(key) || json->contains(meant)) continue;
     return fail(ErrorCode::kBadData, "{}:1: \"{}\" is not known here; did you mean \"{}\"?", kItemsName, key,
                 meant);
   }

@@ -270,8 +270,11 @@ TEST_F(Exchange, RowsOfOthersNeedNoMoreThanPaths) {
   test::write_text(folder / "items.jsonl", "{\"path\": \"a.png\", \"captions\": \"x\"}\n" + lines);
   EXPECT_THAT(import_rows(*writer, folder, {}, pool_).error().message,
               HasSubstr("items.jsonl:1: \"captions\" is not known here; did you mean \"caption\"?"));
-  test::write_text(folder / "items.jsonl", "{\"path\": \"a.png\", \"key\": \"x\"}\n" + lines);
-  ASSERT_OK(import_rows(*writer, folder, {}, pool_));
+  for (const char* others : {"key", "weight", "token"}) {
+    test::write_text(folder / "items.jsonl",
+                     fmt::format("{{\"path\": \"a.png\", \"{}\": 1}}\n{}", others, lines));
+    ASSERT_OK(import_rows(*writer, folder, {}, pool_));
+  }
   test::write_text(folder / "items.jsonl", std::string((size_t{16} << 20) + 1, 'a'));
   const auto endless = import_rows(*writer, folder, {}, pool_);
   ASSERT_FALSE(endless);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <system_error>
 #include <utility>
 
 #include "saccade/core/threads.h"
@@ -74,7 +75,11 @@ Workers::Workers(int threads) {
   if (threads <= 0) threads = available_processors();
   threads_.reserve(static_cast<size_t>(threads - 1));
   for (int worker = 1; worker < threads; ++worker) {
-    threads_.emplace_back([this, worker] { work(worker); });
+    try {
+      threads_.emplace_back([this, worker] { work(worker); });
+    } catch (const std::system_error&) {
+      return;
+    }
   }
 }
 

@@ -19,8 +19,8 @@ namespace saccade::nn {
 // Threads for one loop at a time; concurrent calls of run() are an error of the caller.
 class Workers {
  public:
-  // Starts the threads. threads: their number including the caller's; 0 uses all processors of this process.
-  // oneDNN's own threads (OpenMP's) are disabled within the loops.
+  // Starts the threads, or fewer if the system has no more. threads: their number including the caller's; 0 uses all
+  // processors of this process. oneDNN's own threads (OpenMP's) are disabled within the loops.
   explicit Workers(int threads);
   Workers(const Workers&) = delete;
   Workers& operator=(const Workers&) = delete;
