@@ -30,6 +30,7 @@ Estimates recall_estimates(const RetrievalOutcome& outcome) {
   Estimates result;
   const auto count = static_cast<int64_t>(kBothDirections.size() * kRecalls.size());
   const Estimates& first = outcome.text_to_image.estimates;
+  result.trials = first.trials;
   result.resampled = Matrix<double>(first.resampled.rows(), count + 1);
   result.left_out = Matrix<double>(first.left_out.rows(), count + 1);
   int64_t column = 0;

@@ -406,6 +406,7 @@ ComposedGroup mean_of_kinds(std::span<const ComposedGroup> kinds) {
     mean.tied += kind.tied;
     mean.gallery = std::min(mean.gallery, kind.gallery);
     clusters += own.left_out.rows();
+    whole.trials += own.trials;
     for (size_t c = 0; c < own.value.size(); ++c) whole.value[c] += own.value[c] / count;
   }
   const int64_t resamples = kinds.front().estimates.front().resampled.rows();

@@ -218,6 +218,7 @@ Estimates estimate(const ClusteredSample& sample, const BootstrapOptions& option
   result.names.insert(result.names.end(), sample.median_names.begin(), sample.median_names.end());
   const auto figures = static_cast<int64_t>(result.names.size());
   const ClusterSums clusters = sum_clusters(sample);
+  result.trials = std::ranges::count_if(clusters.sizes, [](int64_t size) { return size > 0; });
   std::vector<SortedColumn> medians;
   for (const int64_t column : sample.median_columns) medians.push_back(sort_column(sample, column));
 
@@ -263,6 +264,7 @@ Result<Estimates> mean_over_trainings(std::span<const Estimates> trainings, uint
   const auto count = static_cast<double>(trainings.size());
   Estimates mean;
   mean.names = first.names;
+  mean.trials = first.trials;
   mean.value.assign(first.value.size(), 0);
   mean.resampled = Matrix<double>(first.resampled.rows(), first.resampled.columns());
   mean.left_out = Matrix<double>(first.left_out.rows(), first.left_out.columns());
@@ -306,13 +308,12 @@ std::vector<Figure> figures_of(const Estimates& estimates, double confidence) {
     if (sorted.empty()) continue;
     const bool mean = column < estimates.left_out.columns();
     add_intervals(figure, sorted, mean ? acceleration(estimates.left_out, column) : 0, confidence);
-    if (!mean || !is_share(figure.name)) continue;
+    if (!mean || estimates.trials == 0 || !is_share(figure.name)) continue;
     const auto throughout = [&](double share) {
       return std::abs(figure.value - share) <= rounding_of(1) && figure.high - figure.low <= rounding_of(1);
     };
-    const int64_t clusters = estimates.left_out.rows();
-    if (throughout(0)) figure.wilson_high = wilson_interval(0, clusters, confidence).high;
-    if (throughout(1)) figure.wilson_low = wilson_interval(1, clusters, confidence).low;
+    if (throughout(0)) figure.wilson_high = wilson_interval(0, estimates.trials, confidence).high;
+    if (throughout(1)) figure.wilson_low = wilson_interval(1, estimates.trials, confidence).low;
   }
   return figures;
 }
@@ -340,8 +341,6 @@ Result<std::vector<Difference>> paired_differences(const Estimates& a, const Est
   for (size_t f = 0; f < figures.size(); ++f) {
     Difference& difference = differences.emplace_back();
     difference.figure = figures[f];
-    // Two that differ by 0 or 1 throughout are no share.
-    difference.figure.wilson_high = difference.figure.wilson_low = Figure::kNone;
     const std::vector<double> sorted = sorted_column(between.resampled, static_cast<int64_t>(f));
     if (sorted.empty()) continue;
     const auto [below, up_to] = places_of(0, sorted);

@@ -53,6 +53,7 @@ struct Estimates {
   std::vector<double> value;  // NaN without queries
   Matrix<double> resampled;   // [resamples, names]; NaN if a resample has no query, or for one cluster
   Matrix<double> left_out;    // [clusters, means]
+  int64_t trials = 0;         // clusters with queries, for Wilson's interval; 0 of differences
 };
 
 // Computes the estimates. Deterministic: the clusters of resample i depend only on the seed, i and the number
@@ -85,7 +86,7 @@ struct Figure {
   double bca_low = kNone;
   double bca_high = kNone;
   // Ends of Wilson's interval for a share that is 0 in every cluster (the upper one) or 1 (the lower one); J. Am. Stat.
-  // Assoc. 22 (1927). Each cluster counts as a trial. Resamples of such a share are all alike, so their own interval has
+  // Assoc. 22 (1927). Each cluster with queries is a trial. Resamples of such a share are all alike, so their own interval has
   // no width.
   double wilson_high = kNone;
   double wilson_low = kNone;

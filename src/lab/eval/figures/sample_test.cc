@@ -293,6 +293,9 @@ TEST(Figures, OfEverythingFoundHaveWilsonsLowerEnd) {
     all.mean_names = {name};
     EXPECT_TRUE(std::isnan(figures_of(estimate(all, {}, pool), 0.95)[0].wilson_low)) << name;
   }
+  // Clusters without queries are no trials.
+  const ClusteredValues ones = {{1, 1, 1, 1}, {0, 2, 4, 6}};
+  EXPECT_NEAR(mean_figure(ones, 8, {}, pool).wilson_low, 0.5101092, 1e-7);
   // Differences that are 0 throughout may as well be below.
   const ClusteredValues zeros = {{0, 0, 0}, {0, 1, 2}};
   EXPECT_TRUE(std::isfinite(mean_figure(zeros, 3, {}, pool).wilson_high));

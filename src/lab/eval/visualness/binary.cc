@@ -59,6 +59,7 @@ Estimates estimate_binary(const BinaryAnswers& answers, const BootstrapOptions& 
     ++parts[static_cast<size_t>(answers.cluster[i])][answers.truth[i]][answers.answer[i]];
   }
   Estimates estimates;
+  estimates.trials = std::ranges::count_if(parts, [](const Confusion& part) { return part != Confusion{}; });
   estimates.names.assign(BinaryFigures::kNames.begin(), BinaryFigures::kNames.end());
   const auto columns = std::ssize(estimates.names);
   const Confusion all = count_confusion(answers);
