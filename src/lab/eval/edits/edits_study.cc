@@ -200,7 +200,7 @@ Status EditsStudy::add_likeness(const EncodedContext& context, MatrixView<const 
   }
   for (const auto& [kind, members] : groups) {
     ClusteredSample sample;
-    sample.mean_names = {kCosine, kReferenceCosine, kGain};
+    sample.mean_names = {kMeanCosine, kReferenceCosine, kGain};
     sample.values = Matrix<double>(std::ssize(members), 3);
     std::map<int64_t, int64_t> clusters;
     for (size_t i = 0; i < members.size(); ++i) {

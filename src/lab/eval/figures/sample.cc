@@ -130,7 +130,7 @@ double acceleration(const Matrix<double>& left_out, int64_t column) {
 }
 
 bool is_share(std::string_view name) {
-  return name != kMeanRank && name != kGain && name != kCosine && name != kReferenceCosine;
+  return name != kMeanRank && name != kGain && name != kMeanCosine && name != kReferenceCosine;
 }
 
 // Numbers of resamples below a value and up to it. Sums of shares of the same value differ in their last bits, so

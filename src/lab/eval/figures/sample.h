@@ -71,7 +71,7 @@ Result<Estimates> mean_over_trainings(std::span<const Estimates> trainings, uint
 // difference or a cosine of 0 may as well be below.
 inline constexpr const char* kMeanRank = "mean_rank";
 inline constexpr const char* kGain = "gain";
-inline constexpr const char* kCosine = "cosine";
+inline constexpr const char* kMeanCosine = "cosine";
 inline constexpr const char* kReferenceCosine = "reference_cosine";
 
 // Name of the model that stands for random guessing among those of a run.

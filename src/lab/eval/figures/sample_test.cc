@@ -289,7 +289,7 @@ TEST(Figures, OfEverythingFoundHaveWilsonsLowerEnd) {
   const auto differences = paired_differences(estimates, none, 0.95);
   ASSERT_TRUE(differences);
   EXPECT_TRUE(std::isnan((*differences)[0].figure.wilson_low));
-  for (const char* name : {kMeanRank, kCosine, kGain}) {
+  for (const char* name : {kMeanRank, kMeanCosine, kGain}) {
     all.mean_names = {name};
     EXPECT_TRUE(std::isnan(figures_of(estimate(all, {}, pool), 0.95)[0].wilson_low)) << name;
   }
