@@ -410,7 +410,7 @@ TEST_F(Life, RemovedPicturesStayOutUntilForgotten) {
   ASSERT_EQ(run({"collection", "remove", "-c", "c", "pictures/blue.png", "pictures/green.png"}).code, 0);
   EXPECT_EQ(run({"collection", "remove", "-c", "c", "--forget", "pictures"}).out,
             "2 images allowed again: the next saccade index adds them\n");
-  EXPECT_EQ(json_of(run({"index", "pictures", "-c", "c", "--json"}))["added"], 1);
+  EXPECT_EQ(json_of(run({"index", "pictures", "-c", "c", "--json"}))["added"], 3);
   expect_failure({"collection", "remove", "-c", "c", "--forget", "--id", "1"}, 2,
                  {"--forget takes the PATHs"});
 }

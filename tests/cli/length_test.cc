@@ -282,7 +282,7 @@ TEST_F(LengthCommand, ReadsTheDatasetsAsTheyArePublished) {
   write("factify.csv", factify);
 
   expect_failure({"-q", "eval", "length", "-m", "model", "--dataset", "factify.csv"}, 1,
-                 {"3 images that are web addresses", "saccade-lab dataset fetch factify.csv -o FOLDER"});
+                 {"images that are web addresses, not files: 3", "saccade-lab dataset fetch factify.csv -o FOLDER"});
   const Outcome fetched =
       run({"-q", "dataset", "fetch", "factify.csv", "-o", "factify", "--allow-private-networks"});
   ASSERT_EQ(fetched.code, 0) << fetched.err;

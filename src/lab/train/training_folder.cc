@@ -23,7 +23,8 @@ constexpr const char* kDoing = "training into this run folder";
 Json leaves(const Json& json) {
   Json all = Json::object();
   if (!json.empty()) {
-    for (const auto& [pointer, value] : json.flatten().items()) {
+    const Json flat = json.flatten();
+    for (const auto& [pointer, value] : flat.items()) {
       if (pointer.find("/excluded") == std::string::npos) all[pointer] = value;
     }
   }
