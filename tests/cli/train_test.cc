@@ -277,7 +277,7 @@ TEST_F(Train, WithoutAConfigItIsThatOfTheCheckpointItBeginsWith) {
   EXPECT_EQ(checked.code, 0) << checked.err;
   std::erase(words, "--initial");
   std::erase(words, "starter");
-  expect_failure(words, 2, {"give a config, or a checkpoint"});
+  expect_failure(words, 2, {"give --config, or --initial with a checkpoint to begin with"});
 }
 
 }  // namespace
