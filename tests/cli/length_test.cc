@@ -281,8 +281,9 @@ TEST_F(LengthCommand, ReadsTheDatasetsAsTheyArePublished) {
   write("data/sharegpt4v/captions.json", dump_json(share));
   write("factify.csv", factify);
 
-  expect_failure({"-q", "eval", "length", "-m", "model", "--dataset", "factify.csv"}, 1,
-                 {"images that are web addresses, not files: 3", "saccade-lab dataset fetch factify.csv -o FOLDER"});
+  expect_failure(
+      {"-q", "eval", "length", "-m", "model", "--dataset", "factify.csv"}, 1,
+      {"images that are web addresses, not files: 3", "saccade-lab dataset fetch factify.csv -o FOLDER"});
   const Outcome fetched =
       run({"-q", "dataset", "fetch", "factify.csv", "-o", "factify", "--allow-private-networks"});
   ASSERT_EQ(fetched.code, 0) << fetched.err;

@@ -246,7 +246,8 @@ void find_text_paragraphs(const DecodedText& text, Document& document) {
       block.push_back({.text = std::string(trim_ascii(line))});
   }
   const document::Vocabulary words = document::vocabulary_of(page);
-  for (const ParagraphLines& paragraph : paragraphs) document.paragraphs.push_back(paragraph_of(paragraph, words));
+  for (const ParagraphLines& paragraph : paragraphs)
+    document.paragraphs.push_back(paragraph_of(paragraph, words));
   find_headings(document.paragraphs);
 }
 
