@@ -107,7 +107,8 @@ EvaluationOptions evaluation_options(const EvalArguments& arguments, Session& se
   EvaluationOptions options = arguments.evaluation;
   // One named twice is measured once.
   std::ranges::sort(options.precisions);
-  options.precisions.erase(std::ranges::unique(options.precisions).begin(), options.precisions.end());
+  options.precisions.erase(std::unique(options.precisions.begin(), options.precisions.end()),
+                           options.precisions.end());
   options.embed.cache = embedding_cache_folder(arguments);
   options.embed.warning = [&session](const std::string& text) { session.messages.warning(text); };
   options.embed.processes = session.decoders.start(session.messages);

@@ -200,14 +200,14 @@ TEST(Int8, OlderProcessorsConform) {
 TEST(Int8, DamagedWeightsAreOneSentence) {
   const auto all_ones = std::bit_cast<float>(~uint32_t{0});
   for (const std::string tower : {"vision_model", "text_model"}) {
-    for (const auto& [part, bad] :
+    for (const std::pair<const char*, float> damage :
          {std::pair("mlp.fc1.weight", std::nanf("")), std::pair("mlp.fc1.weight", INFINITY),
           std::pair("self_attn.q_proj.bias", all_ones)}) {
       const GoldenCopy copy("clip-gelu");
       edit_weights(copy.path(), [&](nn::TensorMap& tensors) {
-        nn::Tensor& weight = tensors[fmt::format("{}.encoder.layers.0.{}", tower, part)];
+        nn::Tensor& weight = tensors[fmt::format("{}.encoder.layers.0.{}", tower, damage.first)];
         weight = weight.clone();
-        weight.data<float>()[2] = bad;
+        weight.data<float>()[2] = damage.second;
       });
       for (const Precision precision : {Precision::kFp32, Precision::kBf16, Precision::kInt8}) {
         if (precision == Precision::kBf16 && !nn::multiplies(DType::kBF16)) continue;
@@ -224,8 +224,8 @@ TEST(Int8, DamagedWeightsAreOneSentence) {
           std::fill_n(pixels.data(), pixels.columns(), 0.5F);
           return (*encoder)->encode_images(pixels.view());
         }();
-        ASSERT_FALSE(rows) << tower << ", " << bad << ", " << static_cast<int>(precision);
-        EXPECT_THAT(rows.error().message, HasSubstr("weights are damaged")) << part;
+        ASSERT_FALSE(rows) << tower << ", " << damage.second << ", " << static_cast<int>(precision);
+        EXPECT_THAT(rows.error().message, HasSubstr("weights are damaged")) << damage.first;
       }
     }
   }

@@ -92,7 +92,9 @@ TEST(LongClip, OwnLayoutGivesTheSameAnswers) {
     }
     return name;
   };
-  for (const auto& [name, tensor] : tensors) {
+  for (const auto& entry : tensors) {
+    const std::string& name = entry.first;
+    const nn::Tensor& tensor = entry.second;
     if (name == "visual_projection.weight") {
       own["visual.proj"] = tensor.t();
     } else if (name == "text_projection.weight") {

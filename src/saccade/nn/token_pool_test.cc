@@ -4,7 +4,6 @@
 
 #include <cmath>
 #include <random>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -101,8 +100,13 @@ struct Pool {
   }
 };
 
-constexpr std::tuple<int64_t, int64_t, bool> kShapes[] = {{5, 1, false},  {16, 2, true},   {21, 3, true},
-                                                          {192, 4, true}, {192, 1, false}, {33, 1, true}};
+struct Shape {
+  int64_t width;
+  int64_t heads;
+  bool asked;
+};
+constexpr Shape kShapes[] = {{5, 1, false},  {16, 2, true},   {21, 3, true},
+                             {192, 4, true}, {192, 1, false}, {33, 1, true}};
 
 TEST(TokenPool, IsTheFormulasOnEveryInstructionSet) {
   ASSERT_EQ(token_pool_kernels().back().name, "portable");
@@ -130,7 +134,10 @@ TEST(TokenPool, IsTheFormulasOnEveryInstructionSet) {
 }
 
 TEST(TokenPool, GradientsAreFiniteDifferencesOnEveryInstructionSet) {
-  for (const auto& [width, heads, asked] : kShapes) {
+  for (const Shape& shape : kShapes) {
+    const int64_t width = shape.width;
+    const int64_t heads = shape.heads;
+    const bool asked = shape.asked;
     Pool pool(width, heads, asked);
     Numbers change;
     std::mt19937 random(3);

@@ -41,18 +41,20 @@ struct TokenLengths {
   }
 };
 
+// R@1 at one length in each subset of the images.
+struct LengthPointSubsets {
+  double mean = 0;
+  double low = 0;  // the smallest
+  double high = 0;
+  std::vector<double> values;
+  static void fields(auto& self, auto& field) { SACCADE_FIELDS(mean, low, high, values); }
+};
+
 // R@1 at one length, over all images and in each subset of them.
 struct LengthPointRecord {
-  struct Subsets {
-    double mean = 0;
-    double low = 0;  // the smallest
-    double high = 0;
-    std::vector<double> values;
-    static void fields(auto& self, auto& field) { SACCADE_FIELDS(mean, low, high, values); }
-  };
   int64_t n = 0;
   BriefFigure r1;
-  std::optional<Subsets> subsets;
+  std::optional<LengthPointSubsets> subsets;
   static void fields(auto& self, auto& field) { SACCADE_FIELDS(n, r1, subsets); }
 };
 

@@ -488,7 +488,7 @@ Result<std::vector<int64_t>> FolderReader::rows_with_words(std::span<const std::
     rows.insert(rows.end(), having.begin(), having.end());
   }
   std::ranges::sort(rows);
-  rows.erase(std::ranges::unique(rows).begin(), rows.end());
+  rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
   return rows;
 }
 

@@ -101,7 +101,7 @@ Result<std::vector<std::string>> WordStems::of(const WordText& text) {
 }
 
 bool has_phrase(std::span<const std::string> field, std::span<const std::string> term) {
-  return !term.empty() && std::ranges::search(field, term).begin() != field.end();
+  return !term.empty() && std::search(field.begin(), field.end(), term.begin(), term.end()) != field.end();
 }
 
 }  // namespace saccade::store
