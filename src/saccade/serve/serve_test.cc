@@ -427,6 +427,12 @@ TEST_F(Serving, SendsPicturesWholeInPartsAndSmall) {
   EXPECT_EQ(part.file->offset, 1);
   EXPECT_EQ(part.file->bytes, 3);
   EXPECT_EQ(header(part, "Content-Range"), "bytes 1-3/" + first["bytes"].dump());
+  request.method = "HEAD";
+  const HttpResponse head = ask(request);
+  EXPECT_EQ(head.status, 200);
+  ASSERT_TRUE(head.file);
+  EXPECT_EQ(head.file->bytes, first["bytes"].get<int64_t>());
+  request.method = "GET";
   request.headers = {{"range", "bytes=999999-"}};
   EXPECT_EQ(ask(request).status, 416);
   request.headers = {{"if-none-match", tag}};
@@ -1091,7 +1097,7 @@ TEST_F(Serving, APictureMayComeAsAFormsFile) {
     HttpRequest request;
     request.method = "POST";
     request.path = "/api/search";
-    request.headers = {{"content-type", "multipart/form-data; boundary=b"}};
+    request.headers = {{"content-type", "Multipart/Form-Data; boundary=b"}};
     request.body = "--b\r\nContent-Disposition: form-data; name=\"image\"; filename=\"a.png\"\r\n\r\n" +
                    test::png(2) + "\r\n" + rest + "--b--\r\n";
     return ask(request);
