@@ -1118,6 +1118,30 @@ TEST_F(Serving, APictureMayComeAsAFormsFile) {
   EXPECT_EQ(get("/readyz").status, 200);
 }
 
+TEST_F(Serving, ACollectionThatVanishesTakesNoOtherOutOfTheList) {
+  served_.reset();
+  const fs::path second = temporary_.path() / "second";
+  fs::copy(folder_, second, fs::copy_options::recursive);
+  ServedOptions options;
+  options.collections = {folder_, second};
+  served_ = Served::open(options).value();
+  make({});
+  const Json whole = json_of(get("/api/collections"));
+  EXPECT_THAT(whole["collections"], SizeIs(2));
+  EXPECT_THAT(whole["unavailable"], SizeIs(0));
+  fs::remove_all(second);
+  const HttpResponse response = get("/api/collections");
+  ASSERT_EQ(response.status, 200) << response.body;
+  const Json left = json_of(response);
+  ASSERT_THAT(left["collections"], SizeIs(1));
+  EXPECT_EQ(left["collections"][0]["name"], "my pictures");
+  ASSERT_THAT(left["unavailable"], SizeIs(1));
+  EXPECT_EQ(left["unavailable"][0]["name"], "second");
+  EXPECT_THAT(left["unavailable"][0]["reason"].get<std::string>(), HasSubstr("no longer where it was"));
+  fs::remove_all(folder_);
+  EXPECT_EQ(get("/api/collections").status, 503);
+}
+
 TEST_F(Serving, ACollectionThatVanishesIsMissedUntilItIsBack) {
   const fs::path elsewhere = temporary_.path() / "elsewhere";
   fs::rename(folder_, elsewhere);
