@@ -62,6 +62,12 @@ Result<std::string> decode_picture_text(std::string_view text) {
     }
     text.remove_prefix(comma + kBase64.size());
   }
+  std::string joined;
+  if (text.find_first_of("\r\n") != std::string_view::npos) {
+    joined = text;
+    std::erase_if(joined, [](char c) { return c == '\r' || c == '\n'; });
+    text = joined;
+  }
   if (text.empty()) return fail(ErrorCode::kBadData, "an empty image");
   return decode_base64(text);
 }

@@ -14,7 +14,8 @@ std::string encode_base64(std::string_view bytes);
 // space, and for an impossible length.
 Result<std::string> decode_base64(std::string_view text);
 // Decodes an image's bytes from JSON: a data: URL ("data:image/png;base64,...", RFC 2397), or plain base64.
-// Returns kBadData for empty data and for a data: URL without base64.
+// Line breaks, which programs such as base64 write, are ignored. Returns kBadData for empty data and for a data: URL
+// without base64.
 Result<std::string> decode_picture_text(std::string_view text);
 
 }  // namespace saccade

@@ -31,7 +31,10 @@ TEST(Base64, PicturesComeInADataAddressOrAlone) {
   EXPECT_EQ(*decode_picture_text("Zm9vYg=="), "foob");
   EXPECT_EQ(*decode_picture_text("data:image/png;base64,Zm9vYg=="), "foob");
   EXPECT_EQ(*decode_picture_text("data:;base64,Zm9v"), "foo");
-  for (const char* text : {"", "data:image/png,foo", "data:image/png;base64,", "data:image/png;base64,*"}) {
+  EXPECT_EQ(*decode_picture_text("Zm9v\r\nYmFy\nYg==\n"), "foobarb");
+  EXPECT_EQ(*decode_picture_text("data:image/png;base64,\nZm9v\n"), "foo");
+  for (const char* text :
+       {"", "\n", "data:image/png,foo", "data:image/png;base64,", "data:image/png;base64,*"}) {
     EXPECT_EQ(decode_picture_text(text).error().code, ErrorCode::kBadData) << text;
   }
 }

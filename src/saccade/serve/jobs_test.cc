@@ -225,6 +225,27 @@ TEST_F(Changing, PicturesAreTakenInAndOut) {
   EXPECT_EQ(items(), 8);
 }
 
+TEST_F(Changing, AKeyThatMayChangeNothingIsOfferedNoChange) {
+  const fs::path path = temporary_.path() / "keys";
+  ASSERT_TRUE(write_file_atomic(path, "read reader-0123456789\nwrite writer-0123456789 my%20pictures\n"));
+  fs::permissions(path, fs::perms::owner_read | fs::perms::owner_write);
+  keys_ = Keys::read(path).value();
+  service_ = std::make_unique<Service>(ServiceOptions(), *served_, keys_, pool_, metrics_, jobs_.get());
+  const auto jobs_for = [&](const char* key) {
+    HttpRequest request;
+    request.method = "GET";
+    request.path = "/api/jobs";
+    request.headers = {{"x-api-key", key}};
+    return json_of(ask(request));
+  };
+  const Json reader = jobs_for("reader-0123456789");
+  EXPECT_EQ(reader["folders"], Json::array());
+  EXPECT_EQ(reader["takes_images"], false);
+  const Json writer = jobs_for("writer-0123456789");
+  EXPECT_EQ(writer["folders"], Json::array({"more", "more-2"}));
+  EXPECT_EQ(writer["takes_images"], true);
+}
+
 // While a request waits for its turn, another collection may take the place, where the id is another image's.
 TEST_F(Changing, AnIdIsTakenOutOfTheCollectionThatItWasReadFromAlone) {
   JobOptions options;

@@ -427,6 +427,12 @@ TEST_F(Serving, SendsPicturesWholeInPartsAndSmall) {
   EXPECT_EQ(part.file->offset, 1);
   EXPECT_EQ(part.file->bytes, 3);
   EXPECT_EQ(header(part, "Content-Range"), "bytes 1-3/" + first["bytes"].dump());
+  request.method = "HEAD";
+  const HttpResponse head = ask(request);
+  EXPECT_EQ(head.status, 200);
+  ASSERT_TRUE(head.file);
+  EXPECT_EQ(head.file->bytes, first["bytes"].get<int64_t>());
+  request.method = "GET";
   request.headers = {{"range", "bytes=999999-"}};
   EXPECT_EQ(ask(request).status, 416);
   request.headers = {{"if-none-match", tag}};
@@ -1091,7 +1097,7 @@ TEST_F(Serving, APictureMayComeAsAFormsFile) {
     HttpRequest request;
     request.method = "POST";
     request.path = "/api/search";
-    request.headers = {{"content-type", "multipart/form-data; boundary=b"}};
+    request.headers = {{"content-type", "Multipart/Form-Data; boundary=b"}};
     request.body = "--b\r\nContent-Disposition: form-data; name=\"image\"; filename=\"a.png\"\r\n\r\n" +
                    test::png(2) + "\r\n" + rest + "--b--\r\n";
     return ask(request);
@@ -1110,6 +1116,30 @@ TEST_F(Serving, APictureMayComeAsAFormsFile) {
   EXPECT_EQ(form(field("k", "three")).status, 400);
   EXPECT_EQ(form("--b\r\nContent-Disposition: form-data; name=\"image\"\r\n\r\nx\r\n").status, 400);
   EXPECT_EQ(get("/readyz").status, 200);
+}
+
+TEST_F(Serving, ACollectionThatVanishesTakesNoOtherOutOfTheList) {
+  served_.reset();
+  const fs::path second = temporary_.path() / "second";
+  fs::copy(folder_, second, fs::copy_options::recursive);
+  ServedOptions options;
+  options.collections = {folder_, second};
+  served_ = Served::open(options).value();
+  make({});
+  const Json whole = json_of(get("/api/collections"));
+  EXPECT_THAT(whole["collections"], SizeIs(2));
+  EXPECT_THAT(whole["unavailable"], SizeIs(0));
+  fs::remove_all(second);
+  const HttpResponse response = get("/api/collections");
+  ASSERT_EQ(response.status, 200) << response.body;
+  const Json left = json_of(response);
+  ASSERT_THAT(left["collections"], SizeIs(1));
+  EXPECT_EQ(left["collections"][0]["name"], "my pictures");
+  ASSERT_THAT(left["unavailable"], SizeIs(1));
+  EXPECT_EQ(left["unavailable"][0]["name"], "second");
+  EXPECT_THAT(left["unavailable"][0]["reason"].get<std::string>(), HasSubstr("no longer where it was"));
+  fs::remove_all(folder_);
+  EXPECT_EQ(get("/api/collections").status, 503);
 }
 
 TEST_F(Serving, ACollectionThatVanishesIsMissedUntilItIsBack) {

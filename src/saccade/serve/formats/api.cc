@@ -42,15 +42,28 @@ Result<Json> described(const ServedCollection& served) {
   return json;
 }
 
+Result<Json> described_now(const Context& context, std::string_view name) {
+  SACCADE_ASSIGN(const ServedCollection* served, context.collection(name));
+  return described(*served);
+}
+
+// Lists the collections. One that cannot be read now is listed with the reason; it is an error if none can be read.
 Result<HttpResponse> collections(const Context& context, const HttpRequest&, const Parts&) {
   Json list = Json::array();
+  Json unavailable = Json::array();
+  std::optional<Error> failed;
   for (const auto& one : context.served.collections()) {
     if (context.access.in(one->name()) == Right::kNone) continue;
-    SACCADE_ASSIGN(const ServedCollection* served, context.collection(one->name()));
-    SACCADE_ASSIGN(Json json, described(*served));
-    list.push_back(std::move(json));
+    Result<Json> json = described_now(context, one->name());
+    if (json) {
+      list.push_back(*std::move(json));
+    } else {
+      failed = json.error();
+      unavailable.push_back({{"name", one->name()}, {"reason", failed->message}});
+    }
   }
-  return json_response({{"collections", std::move(list)}});
+  if (list.empty() && failed) return fail(*std::move(failed));
+  return json_response({{"collections", std::move(list)}, {"unavailable", std::move(unavailable)}});
 }
 
 Result<HttpResponse> collection(const Context& context, const HttpRequest&, const Parts& parts) {

@@ -44,14 +44,18 @@ Result<JobState> named_job(const Context& context, const Parts& parts) {
 Result<HttpResponse> jobs(const Context& context, const HttpRequest&, const Parts&) {
   Json list = Json::array();
   Json folders = Json::array();
+  // Clients offer no change that the keys allow in no collection.
+  const bool may_change = context.jobs != nullptr && context.access.anywhere() == Right::kWrite;
   if (context.jobs != nullptr) {
     for (const JobState& job : context.jobs->all()) {
       if (context.access.in(job.collection) != Right::kNone) list.push_back(job_json(job));
     }
-    for (const std::string& folder : context.jobs->folders()) folders.push_back(folder);
+    if (may_change) {
+      for (const std::string& folder : context.jobs->folders()) folders.push_back(folder);
+    }
   }
   return json_response({{"folders", std::move(folders)},
-                        {"takes_images", context.jobs != nullptr && context.jobs->takes_pictures()},
+                        {"takes_images", may_change && context.jobs->takes_pictures()},
                         {"jobs", std::move(list)}});
 }
 

@@ -209,8 +209,9 @@ Result<HttpResponse> picture_file(const Context& context, const HttpRequest& req
     return response;
   }
   const auto condition = request.header("if-range");
-  const ByteRange range =
-      parse_range(condition && *condition != tag ? std::nullopt : request.header("range"), open.bytes);
+  // RFC 9110, 14.2: ranges are for GET alone.
+  const bool whole = request.method == "HEAD" || (condition && *condition != tag);
+  const ByteRange range = parse_range(whole ? std::nullopt : request.header("range"), open.bytes);
   if (range.kind == ByteRange::Kind::kUnsatisfiable) {
     response.status = 416;
     response.headers.emplace_back("Content-Range", fmt::format("bytes */{}", open.bytes));

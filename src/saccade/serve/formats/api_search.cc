@@ -14,6 +14,7 @@
 
 #include "saccade/collection/catalog/empty_filter.h"
 #include "saccade/collection/catalog/facts_json.h"
+#include "saccade/core/ascii.h"
 #include "saccade/core/enum_names.h"
 #include "saccade/core/seconds_since.h"
 #include "saccade/engine/query_conversion.h"
@@ -407,7 +408,7 @@ Result<HttpResponse> search_by_query(const Context& context, const HttpRequest& 
 }
 
 Result<HttpResponse> search_by_body(const Context& context, const HttpRequest& request, const Parts& parts) {
-  if (request.header("content-type").value_or("").starts_with("multipart/form-data")) {
+  if (starts_in_any_case(request.header("content-type").value_or(""), "multipart/form-data")) {
     std::string_view picture;
     SACCADE_ASSIGN(const std::vector<NamedValue> fields, form_fields(context, request, picture));
     SACCADE_ASSIGN(const Json form, search_parameters(fields));

@@ -1,6 +1,7 @@
 // The document at /api/openapi.json is held against the routes, and the routes' answers against it.
 #include <algorithm>
 #include <chrono>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -10,6 +11,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "saccade/engine.h"
 #include "saccade/serve/jobs.h"
 #include "saccade/serve/test_serving.h"
 
@@ -262,6 +264,7 @@ TEST_F(OpenApi, AnswersAreWhatItSays) {
   make({});
   EXPECT_THAT(faults("/api/session", "post", post("/api/session", R"({"key": "a"})")), IsEmpty());
   EXPECT_THAT(faults("/healthz", "get", get("/healthz")), IsEmpty());
+  EXPECT_THAT(faults("/health", "get", get("/health")), IsEmpty());
 }
 
 TEST_F(OpenApi, TheFieldsOfASearchAreThoseThatItTakes) {
@@ -280,6 +283,35 @@ TEST_F(OpenApi, TheFieldsOfASearchAreThoseThatItTakes) {
   }
   std::ranges::sort(taken);
   EXPECT_EQ(said, taken);
+}
+
+TEST_F(OpenApi, DefaultsAndLimitsOfASearchAreThoseOfTheLibrary) {
+  const SearchOptions options;
+  const Json defaults = {{"k", options.k},
+                         {"offset", options.offset},
+                         {"group_duplicates", options.group_duplicates},
+                         {"group_above", options.group_above},
+                         {"chunk_long_text", options.chunk_long_text},
+                         {"candidates", options.candidates},
+                         {"keyword_weight", options.keyword_weight},
+                         {"explain", options.explain},
+                         {"exact", options.exact},
+                         {"exact_rescore", options.exact_rescore},
+                         {"rerank_depth", options.rerank_depth}};
+  const ServiceOptions limits;
+  for (const char* path : {"/api/search", "/api/collections/{name}/search"}) {
+    std::map<std::string, Json> schemas;
+    for (const Json& one : document_["paths"][path]["get"]["parameters"])
+      schemas[one["name"].get<std::string>()] = one["schema"];
+    for (const auto& [name, value] : defaults.items()) {
+      EXPECT_EQ(schemas[name].value("default", Json()), value) << path << " " << name;
+      const Json& in_body = document_["components"]["schemas"]["Search"]["properties"][name];
+      EXPECT_EQ(in_body.value("default", Json()), value) << name;
+    }
+    EXPECT_EQ(schemas["k"].value("maximum", Json()), limits.most_hits);
+    EXPECT_EQ(schemas["rerank_depth"].value("maximum", Json()), limits.most_reranked);
+    EXPECT_TRUE(document_["paths"][path]["post"]["requestBody"]["content"].contains("multipart/form-data"));
+  }
 }
 
 TEST_F(OpenApi, TheValidatorFindsFaults) {

@@ -144,8 +144,13 @@ async function ask<T>(path: string, init: RequestInit = {}): Promise<T> {
     if (wasAborted(error)) throw error;
     throw new ApiError(0, "The server does not answer. Is it running?");
   }
-  const json = await response.json().catch(() => null);
-  if (response.ok) return json as T;
+  const json = await response.json().catch((error) => {
+    if (wasAborted(error)) throw error;
+    return null;
+  });
+  if (response.ok && (json !== null || response.status === 204)) return json as T;
+  // Such as the page of a proxy that asks for a password.
+  if (response.ok) throw new ApiError(response.status, "Something else than Saccade answered. Is there a proxy before the server?");
   const retry = Number(response.headers.get("retry-after"));
   throw new ApiError(
     response.status,

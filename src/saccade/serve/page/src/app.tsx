@@ -161,13 +161,18 @@ export function App() {
   // What there is, and whether it grows.
   useEffect(() => {
     let ended = false;
+    let modelsKnown = false;
     const look = async (first: boolean) => {
       try {
         const found = await api.collections();
         if (ended) return;
         setCollections(found);
         setStartError(null);
-        if (first) setModels(await api.models());
+        if (modelsKnown) return;
+        const served = await api.models();
+        if (ended) return;
+        modelsKnown = true;
+        setModels(served);
       } catch (failure) {
         if (!ended && first) setStartError(failure as ApiError);
       }
@@ -331,7 +336,7 @@ export function App() {
     if (startError.status === 401) return <KeyForm onKey={() => setStarted((n) => n + 1)} />;
     return (
       <main class="notice">
-        <h1>Nobody answers</h1>
+        <h1>{startError.status === 0 ? "Nobody answers" : "That did not work"}</h1>
         <p>{startError.message}</p>
         <button type="button" class="main" onClick={() => setStarted((n) => n + 1)}>Try again</button>
       </main>

@@ -568,6 +568,31 @@ describe("the page", { skip: missing }, () => {
     await page.click('#results button:text("Try again")');
     await page.waitForSelector("#results .tile-link");
 
+    // What a proxy answers in the server's place is no answer.
+    await page.route("**/search", (route) => route.fulfill({ status: 200, contentType: "text/html", body: "<p>Log in</p>" }));
+    await page.fill('input[name="q"]', "bell bell");
+    await page.waitForSelector('#results .notice:has-text("Something else than Saccade answered")');
+    await page.unroute("**/search");
+
+    // The models are asked for until they are known, and who answers with an error is not said to be silent.
+    let refused = 1;
+    let asked = 0;
+    await page.route("**/api/collections", (route) =>
+      refused-- > 0 ? route.fulfill({ status: 503, json: { error: { message: "starting" } } }) : route.continue(),
+    );
+    await page.route("**/api/models", (route) => {
+      ++asked;
+      return route.continue();
+    });
+    await page.goto(`${address}/`);
+    await page.waitForSelector('main.notice:has-text("starting")');
+    assert.equal(await page.textContent("main.notice h1"), "That did not work");
+    await page.waitForSelector("#results .tile-link", { timeout: 15_000 });
+    for (let i = 0; i < 50 && asked === 0; ++i) await page.waitForTimeout(50);
+    assert.equal(asked, 1);
+    await page.unroute("**/api/collections");
+    await page.unroute("**/api/models");
+
     // Pictures that a link names and that are there no longer.
     await open("/?q=bell&like=999999");
     await page.waitForSelector('#results .notice:has-text("That picture is gone")');
