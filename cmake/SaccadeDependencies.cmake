@@ -16,7 +16,10 @@ pkg_check_modules(gobject REQUIRED IMPORTED_TARGET gobject-2.0)
 pkg_check_modules(exiv2 REQUIRED IMPORTED_TARGET exiv2>=0.27)
 # The pictures within RAW files. Without it, they are files that are not looked at.
 pkg_check_modules(libraw QUIET IMPORTED_TARGET libraw>=0.20)
-if(NOT libraw_FOUND)
+if(libraw_FOUND)
+  # Its -fopenmp is for programs linked with it statically; clang would look for a runtime library of its own.
+  set_property(TARGET PkgConfig::libraw PROPERTY INTERFACE_LINK_OPTIONS "")
+else()
   message(STATUS "RAW photographs: not read, no LibRaw (libraw-dev) is here")
 endif()
 # These are beneath libvips already: JPEG is decoded without its detours, vector pictures are read before librsvg
