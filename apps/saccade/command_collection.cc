@@ -521,9 +521,10 @@ Result<int> run_import(const CollectionArguments& arguments, Session& session) {
     // Loaded, because only then it is known to be one, and how many columns it gives.
     SACCADE_ASSIGN(const LoadedEncoder loaded, load_checkpoint(arguments.checkpoint, {}, true));
     // Rows whose settings are not recorded are taken as exact.
-    SACCADE_ASSIGN(const std::optional<IngestSettings> settings, exported_settings(arguments.folder));
-    SACCADE_TRY(
-        CollectionWriter::create(arguments.collection, loaded.id, settings.value_or(IngestSettings())));
+    SACCADE_ASSIGN(const std::optional<IngestSettings> recorded, exported_settings(arguments.folder));
+    const IngestSettings settings = recorded.value_or(IngestSettings());
+    SACCADE_TRY(check_import(loaded.id, settings, arguments.folder));
+    SACCADE_TRY(CollectionWriter::create(arguments.collection, loaded.id, settings));
   }
   SACCADE_ASSIGN(CollectionWriter collection, CollectionWriter::open(arguments.collection));
   ImportOptions options;

@@ -13,6 +13,7 @@
 
 #include <fmt/format.h>
 
+#include "saccade/collection/catalog/empty_filter.h"
 #include "saccade/core/files/output_file.h"
 #include "saccade/document/document.h"
 #include "saccade/document/prose.h"
@@ -486,7 +487,12 @@ Result<int> run(IllustrateArguments& arguments, Session& session) {
                    judge_sentences(page.sentences, scores, judge.threshold, arguments.phrases));
     SACCADE_ASSIGN(page.plan, choose_pictures(collection, *loaded.encoder, page.sentences, options, pool));
   }
-  if (collection.item_count() == 0) session.messages.warning("no images in the collection");
+  if (collection.item_count() == 0) {
+    session.messages.warning("no images in the collection");
+  } else {
+    SACCADE_ASSIGN(const std::string why, why_filter_is_empty(collection, options.filter, true));
+    if (!why.empty()) session.messages.warning("no image passes the filter; --filter: " + why);
+  }
   if (engine) SACCADE_TRY(generate_missing(arguments, *engine, session, page));
   if (format) {
     SACCADE_ASSIGN(const std::vector<DocumentPicture> pictures,

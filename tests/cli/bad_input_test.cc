@@ -414,6 +414,9 @@ TEST_F(BadInput, TargetsThatCannotBeWritten) {
   ASSERT_TRUE(info.has_value());
   EXPECT_EQ((*info)["items"], 4);
   EXPECT_EQ(run({"index", "more", "-c", "c"}).code, 0);
+  // SQLite calls it a disk I/O error; the message has the system's reason.
+  expect_failure({"collection", "info", "-c", "c"}, 1, {"catalog.sqlite", "File too large"},
+                 {.max_file_bytes = 2'000});
   expect_failure({"embed", "--images", "more", "-m", "model", "-o", "x.npy"}, 1, {"x.npy"},
                  {.max_file_bytes = 500});
   EXPECT_FALSE(std::filesystem::exists(folder_ / "x.npy"));

@@ -509,6 +509,9 @@ TEST_F(Life, DuplicatesOfPhotographsWithTheStarter) {
 TEST_F(Life, ExportImportAndMergeGoRound) {
   make_collection();
   ASSERT_EQ(json_of(run({"collection", "export", "-c", "c", "out", "--json"}))["items"], 4);
+  // A mistyped folder leaves no collection behind, whose settings would refuse the right one.
+  expect_failure({"collection", "import", "-c", "d", "uot", "-m", "model"}, 1, {"import uot", "rows.npy"});
+  EXPECT_FALSE(fs::exists(folder_ / "d"));
   const Outcome imported = run({"collection", "import", "-c", "d", "out", "-m", "model", "--json"});
   ASSERT_EQ(imported.code, 0) << imported.err;
   EXPECT_EQ(json_of(imported)["added"], 4);

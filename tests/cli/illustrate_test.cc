@@ -113,6 +113,10 @@ TEST_F(IllustrateCli, OptionsSayHowManyAndWhich) {
   EXPECT_GT(count({"--per-paragraph", "2"}), all);
   EXPECT_EQ(count({"--threshold", "1.5"}), 0U);
   EXPECT_EQ(count({"--filter", "width>100"}), 0U);
+  EXPECT_THAT(run({"illustrate", "story.md", "-c", "c", "--filter", "width>100"}).err,
+              HasSubstr("no image passes the filter; --filter: no image meets width>100"));
+  EXPECT_THAT(run({"illustrate", "story.md", "-c", "c", "--filter", "width>1"}).err,
+              Not(HasSubstr("no image passes the filter")));
   EXPECT_EQ(count({"--group-above", "-0"}), 1U);  // all are alike
   write("names.txt", "river\n");
   EXPECT_EQ(count({"--objects", "names.txt", "--threshold", "0.01"}), 1U);

@@ -269,6 +269,23 @@ class Finder {
     return group;
   }
 
+  // Leaves out items whose files are gone if another file of the group is here, and returns their number. Such an
+  // item would otherwise be kept in place of files that exist.
+  int64_t leave_out_gone(std::vector<size_t>& places) const {
+    std::vector<size_t> left;
+    bool here = false;
+    for (const size_t place : places) {
+      const Item& item = all_[place].item;
+      if (!item.file.elsewhere && is_gone(item.path)) continue;
+      here = here || !item.file.elsewhere;
+      left.push_back(place);
+    }
+    if (!here) return 0;
+    const int64_t gone = std::ssize(places) - std::ssize(left);
+    places = std::move(left);
+    return gone;
+  }
+
   DuplicateReport report(Sets& sets) {
     DuplicateReport report;
     report.items = static_cast<int64_t>(all_.size());
@@ -279,6 +296,8 @@ class Finder {
       report.not_looked_at += all_[i].looked_at || never ? 0 : 1;
     }
     for (auto& [root, places] : groups) {
+      if (places.size() < 2) continue;
+      report.gone += leave_out_gone(places);
       if (places.size() < 2) continue;
       std::vector<File> files = files_of(places);
       if (files.size() < 2) continue;
@@ -335,7 +354,10 @@ Json duplicates_json(const DuplicateReport& report) {
                       {"spare_bytes", group.spare_bytes},
                       {"members", std::move(members)}});
   }
-  return {{"items", report.items}, {"not_looked_at", report.not_looked_at}, {"groups", std::move(groups)}};
+  return {{"items", report.items},
+          {"not_looked_at", report.not_looked_at},
+          {"gone", report.gone},
+          {"groups", std::move(groups)}};
 }
 
 std::string duplicates_text(const DuplicateReport& report) {
@@ -375,6 +397,10 @@ std::string duplicates_text(const DuplicateReport& report) {
   if (report.not_looked_at > 0) {
     text += fmt::format("{} compared by their bytes alone: the next saccade index looks at them\n",
                         counted(report.not_looked_at, "image"));
+  }
+  if (report.gone > 0) {
+    text += fmt::format("{} left out: no longer on disk (saccade index PATH --prune drops such images)\n",
+                        counted(report.gone, "file"));
   }
   return text;
 }

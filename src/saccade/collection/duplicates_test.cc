@@ -367,6 +367,34 @@ TEST_F(LinkedDuplicates, WhatBecameALinkSinceIsSeen) {
   EXPECT_THAT(find_duplicates(*collection, {}, pool)->groups, testing::IsEmpty());
 }
 
+// Whoever removed the copies of a best that was gone would have lost the picture.
+TEST_F(LinkedDuplicates, WhatIsGoneIsNeitherKeptNorACopy) {
+  const std::string first = file("a.jpg");
+  const std::string second = file("b.jpg");
+  const std::string third = file("c.jpg");
+  const DuplicateReport before = find_among({first, second, third});
+  ASSERT_THAT(before.groups, SizeIs(1));
+  EXPECT_EQ(before.groups[0].members[0].item.path, first);
+  EXPECT_EQ(before.gone, 0);
+  const auto collection = CollectionReader::open(folder_);
+  ThreadPool pool(1);
+  fs::remove(first);
+  const auto report = find_duplicates(*collection, {}, pool);
+  ASSERT_TRUE(report) << report.error().message;
+  ASSERT_THAT(report->groups, SizeIs(1));
+  ASSERT_THAT(report->groups[0].members, SizeIs(2));
+  EXPECT_EQ(report->groups[0].members[0].item.path, second);
+  EXPECT_EQ(report->groups[0].spare_bytes, report->groups[0].members[1].item.size);
+  EXPECT_EQ(report->gone, 1);
+  EXPECT_THAT(duplicates_text(*report), HasSubstr("1 file left out: no longer on disk"));
+  EXPECT_EQ(duplicates_json(*report)["gone"], 1);
+  fs::remove(second);
+  EXPECT_THAT(find_duplicates(*collection, {}, pool)->groups, testing::IsEmpty());
+  // With no file here the disk may be unmounted: all are listed.
+  fs::remove(third);
+  EXPECT_THAT(find_duplicates(*collection, {}, pool)->groups, SizeIs(1));
+}
+
 TEST_F(LinkedDuplicates, AllNamesOfACopyAreRemovedAndItsBytesCountOnce) {
   const std::string original = file("original.jpg");
   const std::string copy = file("spare/copy.jpg");

@@ -449,6 +449,18 @@ Status check_keys(const fs::path& folder) {
   return {};
 }
 
+// Opens the embeddings of a folder after all checks that need no line to be read.
+Result<NpyReader> open_rows(const CollectionInfo& into, const fs::path& folder) {
+  SACCADE_TRY(check_export(into, folder));
+  SACCADE_TRY(check_keys(folder));
+  SACCADE_ASSIGN(NpyReader rows, NpyReader::open(folder / kRowsName));
+  if (rows.columns() != into.checkpoint.dim) {
+    return fail(ErrorCode::kMismatch, "{} has {} columns, the collection's checkpoint {}", kRowsName,
+                rows.columns(), into.checkpoint.dim);
+  }
+  return rows;
+}
+
 // Adds what the collection does not have.
 Status add_block(CollectionWriter& into, ImportBlock block, Batch& batch, ImportReport& report) {
   std::vector<std::string_view> paths;
@@ -486,19 +498,25 @@ Result<std::optional<IngestSettings>> exported_settings(const fs::path& folder) 
   return store::settings_of_json(about["settings"]).in(fmt::format("{}: \"settings\"", kExportName));
 }
 
+Status check_import(const CheckpointId& checkpoint, const IngestSettings& settings, const fs::path& folder) {
+  const auto checked = [&]() -> Status {
+    CollectionInfo into;
+    into.checkpoint = checkpoint;
+    into.settings = settings;
+    SACCADE_TRY(open_rows(into, folder));
+    if (std::ifstream(folder / kItemsName)) return {};
+    return fail(ErrorCode::kNotFound, "{}: no such file", (folder / kItemsName).string());
+  };
+  return checked().in(fmt::format("import {}", folder.string()));
+}
+
 Result<ImportReport> import_rows(CollectionWriter& into, const fs::path& folder, const ImportOptions& options,
                                  ThreadPool& pool, const ProgressCallback& progress, std::stop_token stop) {
   const auto imported = [&]() -> Result<ImportReport> {
     if (into.info().settings.late) {
       return fail(ErrorCode::kUsage, "the collection keeps late rows, which are not imported");
     }
-    SACCADE_TRY(check_export(into.info(), folder));
-    SACCADE_TRY(check_keys(folder));
-    SACCADE_ASSIGN(const NpyReader rows, NpyReader::open(folder / kRowsName));
-    if (rows.columns() != into.info().checkpoint.dim) {
-      return fail(ErrorCode::kMismatch, "{} has {} columns, the collection's checkpoint {}", kRowsName,
-                  rows.columns(), into.info().checkpoint.dim);
-    }
+    SACCADE_ASSIGN(const NpyReader rows, open_rows(into.info(), folder));
     std::ifstream lines(folder / kItemsName);
     if (!lines) return fail(ErrorCode::kNotFound, "{}: no such file", (folder / kItemsName).string());
     ImportReport report;

@@ -62,6 +62,12 @@ struct ImportOptions {
 // A new collection for these rows is created with them.
 Result<std::optional<IngestSettings>> exported_settings(const std::filesystem::path& folder);
 
+// Checks that import_rows() could begin with this folder in a new collection of this checkpoint and these settings: the
+// errors that import_rows() would return before it adds anything. A collection that is created after this check is not
+// left empty by a mistyped folder. Reads headers and the first line of items.jsonl.
+Status check_import(const CheckpointId& checkpoint, const IngestSettings& settings,
+                    const std::filesystem::path& folder);
+
 struct ImportReport {
   int64_t added = 0;
   int64_t same = 0;  // paths that are there already: what is there stays

@@ -203,6 +203,25 @@ TEST_F(Exchange, AnExportSaysHowItsRowsWereMade) {
   EXPECT_THAT(exported_settings(out).error().message, HasSubstr("export.json: \"settings\": "));
 }
 
+TEST_F(Exchange, AFolderIsCheckedBeforeACollectionIsMade) {
+  const fs::path out = temporary_.path() / "out";
+  const CheckpointId checkpoint = test::fake_checkpoint();
+  EXPECT_THAT(check_import(checkpoint, {}, out).error().message, HasSubstr("rows.npy"));
+  ASSERT_OK(export_collection(*CollectionReader::open(make("a", {test::put_of("/1", 1)})), out));
+  ASSERT_OK(check_import(checkpoint, {}, out));
+  IngestSettings other;
+  other.fast_decode = !other.fast_decode;
+  EXPECT_EQ(check_import(checkpoint, other, out).error().code, ErrorCode::kMismatch);
+  CheckpointId foreign = checkpoint;
+  foreign.fingerprint = std::string(64, 'f');
+  EXPECT_EQ(check_import(foreign, {}, out).error().code, ErrorCode::kMismatch);
+  ASSERT_TRUE(fs::remove(out / "export.json"));
+  ++foreign.dim;
+  EXPECT_THAT(check_import(foreign, {}, out).error().message, HasSubstr("columns"));
+  ASSERT_TRUE(fs::remove(out / "items.jsonl"));
+  EXPECT_THAT(check_import(checkpoint, {}, out).error().message, HasSubstr("items.jsonl: no such file"));
+}
+
 // Rows of length 1 are not scaled once more, which would change the last bits of some.
 TEST_F(Exchange, RowsAreImportedBitByBit) {
   std::vector<CollectionChange::Put> puts;

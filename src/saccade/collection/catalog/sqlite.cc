@@ -1,5 +1,6 @@
 #include "saccade/collection/catalog/sqlite.h"
 
+#include <cerrno>
 #include <sqlite3.h>
 #include <system_error>
 #include <unistd.h>
@@ -36,6 +37,14 @@ ErrorCode code_of(int result) {
 
 tl::unexpected<Error> failure(sqlite3* database, int result) {
   const char* message = database != nullptr ? sqlite3_errmsg(database) : sqlite3_errstr(result);
+  // A full disk is "disk I/O error" to SQLite, which reads like a broken one.
+  if (database != nullptr && (result & 0xff) == SQLITE_IOERR) {
+    const int cause = sqlite3_system_errno(database);
+    if (cause == ENOSPC || cause == EDQUOT || cause == EFBIG) {
+      return fail(code_of(result), "{}: {} (SQLite {})", message, std::generic_category().message(cause),
+                  result);
+    }
+  }
   return fail(code_of(result), "{} (SQLite {})", message, result);
 }
 

@@ -67,6 +67,7 @@ class Watch {
     first_ = last_ = Clock::now() - seconds(options_.longest_seconds);
     while (!stop_.stop_requested()) {
       wait(wake.get());
+      if (stop_.stop_requested()) break;
       if (events_) SACCADE_TRY(read_events());
       look_at_roots();
       if (due()) SACCADE_TRY(take_in());

@@ -181,7 +181,8 @@ Result<SafeTensors> SafeTensors::parse(std::span<const std::byte> bytes) {
   uint64_t header_size = 0;
   std::memcpy(&header_size, bytes.data(), 8);
   if (header_size > kMaxHeaderBytes) {
-    return fail(ErrorCode::kBadData, "header of {} bytes, limit {}", header_size, kMaxHeaderBytes);
+    return fail(ErrorCode::kBadData, "header of {} bytes, limit {}: not a safetensors file", header_size,
+                kMaxHeaderBytes);
   }
   if (header_size > bytes.size() - 8) {
     return fail(ErrorCode::kBadData, "header of {} bytes in a file of {}", header_size, bytes.size());
