@@ -257,8 +257,19 @@ Result<int> run_captions(const DatasetArguments& arguments, Session& session) {
   SACCADE_ASSIGN(const std::vector<Dataset> datasets, read_all(arguments));
   std::string text;
   SACCADE_ASSIGN(const CaptionedImages* images, datasets.front().need<CaptionedImages>());
+  int64_t archived = 0;
   for (const DatasetItem& item : images->items) {
-    if (!item.image.in_archive()) text += caption_list_line(item.image.path, item.captions);
+    if (item.image.in_archive()) {
+      ++archived;
+    } else {
+      text += caption_list_line(item.image.path, item.captions);
+    }
+  }
+  if (archived > 0) {
+    session.messages.warning(
+        fmt::format("left out {} inside archives or Parquet files: `saccade index` "
+                    "reads image files",
+                    counted(archived, "image")));
   }
   SACCADE_TRY(session.out.write(text));
   return kDone;

@@ -87,6 +87,10 @@ TEST_F(DatasetCommand, FetchesATableOfUrls) {
   EXPECT_EQ(told["images"], 1);
   EXPECT_EQ(told["failures"]["status"], 1);
   EXPECT_EQ(parse_json(run({"dataset", "info", "fetched", "--json"}).out).value()["items"], 1);
+  const Outcome captions = run({"dataset", "captions", "fetched"});  // of members of a tar archive
+  EXPECT_EQ(captions.code, 0);
+  EXPECT_EQ(captions.out, "");
+  EXPECT_NE(captions.err.find("left out 1 image inside archives"), std::string::npos) << captions.err;
   EXPECT_EQ(parse_json(run(command).out).value()["kept_shards"], 1);
   // Nothing on this machine is asked without permission.
   const Outcome refused =
