@@ -157,14 +157,16 @@ Result<int> run_convert(const DatasetArguments& arguments, Session& session) {
   return kDone;
 }
 
-// A list's beginning, indented.
+// A list's beginning, indented. `examples`: the list itself is the beginning of what was found.
 template <typename List, typename Show>
-std::string some(const List& list, Show show) {
+std::string some(const List& list, Show show, bool examples = false) {
   constexpr size_t kShown = 5;
   std::string text;
   for (size_t i = 0; i < list.size() && i < kShown; ++i)
     text += fmt::format("             {}\n", one_line(show(list[i])));
-  if (list.size() > kShown) {
+  if (list.size() > kShown && examples) {
+    text += fmt::format("             and more (--json has the first {})\n", list.size());
+  } else if (list.size() > kShown) {
     text += fmt::format("             and {} more (--json lists all)\n",
                         count_text(static_cast<int64_t>(list.size() - kShown)));
   }
@@ -194,9 +196,11 @@ std::string captions_text(const AuditReport& report) {
       "captions     {}, {} different, {} but for case, punctuation and spaces; {} repeated within an item\n",
       count_text(report.captions), count_text(report.distinct_captions),
       count_text(report.distinct_plain_captions), count_text(report.repeated_in_item));
-  text += fmt::format("ambiguous    {} belong to several items\n", count_text(report.ambiguous_captions)) +
-          some(report.most_shared,
-               [](const auto& shared) { return fmt::format("{} items: {}", shared.items, shared.caption); });
+  text +=
+      fmt::format("ambiguous    {} belong to several items\n", count_text(report.ambiguous_captions)) +
+      some(
+          report.most_shared,
+          [](const auto& shared) { return fmt::format("{} items: {}", shared.items, shared.caption); }, true);
   if (report.indistinguishable_compositions > 0) {
     text += fmt::format("undecidable  {} with two equal captions\n",
                         count_text(report.indistinguishable_compositions));
@@ -225,7 +229,8 @@ std::string edit_audit_text(const AuditReport::Edits& edits) {
              count_text(edits.queries), count_text(edits.reference_is_target), count_text(edits.targets_seen),
              count_text(edits.same_query_other_targets), count_text(edits.without_target),
              count_text(edits.empty_texts)) +
-         some(edits.examples, [](const std::string& example) { return example; });
+         some(
+             edits.examples, [](const std::string& example) { return example; }, true);
 }
 
 std::string audit_text(const AuditReport& report) {
@@ -237,7 +242,8 @@ std::string audit_text(const AuditReport& report) {
         fmt::format("leak         {} / {}: same images {} / {}, alike {} / {}, captions {} / {}, groups {}\n",
                     one_line(a), one_line(b), leak.same_images_a, leak.same_images_b, leak.near_images_a,
                     leak.near_images_b, leak.captions_a, leak.captions_b, leak.groups) +
-        some(leak.examples, [](const std::string& example) { return example; });
+        some(
+            leak.examples, [](const std::string& example) { return example; }, true);
   }
   text += fmt::format(
       "order        ids {}; first captions of neighbours share {:.3f} of their words, of others {:.3f}{}\n",
@@ -251,8 +257,19 @@ Result<int> run_captions(const DatasetArguments& arguments, Session& session) {
   SACCADE_ASSIGN(const std::vector<Dataset> datasets, read_all(arguments));
   std::string text;
   SACCADE_ASSIGN(const CaptionedImages* images, datasets.front().need<CaptionedImages>());
+  int64_t archived = 0;
   for (const DatasetItem& item : images->items) {
-    if (!item.image.in_archive()) text += caption_list_line(item.image.path, item.captions);
+    if (item.image.in_archive()) {
+      ++archived;
+    } else {
+      text += caption_list_line(item.image.path, item.captions);
+    }
+  }
+  if (archived > 0) {
+    session.messages.warning(
+        fmt::format("left out {} inside archives or Parquet files: `saccade index` "
+                    "reads image files",
+                    counted(archived, "image")));
   }
   SACCADE_TRY(session.out.write(text));
   return kDone;

@@ -29,7 +29,7 @@ struct SpeedArguments {
 };
 
 std::string number_text(double value) {
-  return std::isfinite(value) ? fmt::format("{:.4g}", value) : std::string("-");
+  return std::isfinite(value) ? rate_text(value) : std::string("-");
 }
 
 std::string median_text(const std::optional<Spread>& spread) {

@@ -90,6 +90,7 @@ Result<int> run_train_dual(const TrainArguments& arguments, Session& session) {
   auto report = train_dual(options, progress.callback(), session.interrupts.stop_cleanly());
   progress.clear();
   if (!report) return fail(std::move(report).error());
+  for (const std::string& sentence : report->also_trained) session.messages.warning(one_line(sentence));
   std::optional<std::string> stopped;
   if (!report->finished && !options.dry_run) {
     stopped = fmt::format("after {} of {} steps", report->steps, options.steps);

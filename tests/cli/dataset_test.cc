@@ -54,6 +54,23 @@ TEST_F(DatasetCommand, TellsConvertsAndAudits) {
   EXPECT_NE(model.out.find("tokens       "), std::string::npos) << model.out;
 }
 
+TEST_F(DatasetCommand, AuditNeverCallsItsExamplesAll) {
+  std::string lines;
+  for (int image = 1; image <= 2; ++image) {
+    std::string captions;
+    for (int i = 0; i < 12; ++i) captions += fmt::format("{}\"caption {}\"", i == 0 ? "" : ",", i);
+    lines += fmt::format("{{\"image\": \"images/{}.png\", \"captions\": [{}]}}\n", image, captions);
+  }
+  write("shared.jsonl", lines);
+  const Outcome text = run({"-q", "dataset", "audit", "shared.jsonl"});
+  EXPECT_NE(text.out.find("ambiguous    12 belong to several items\n"), std::string::npos) << text.out;
+  EXPECT_NE(text.out.find("and more (--json has the first 10)\n"), std::string::npos) << text.out;
+  EXPECT_EQ(text.out.find("lists all"), std::string::npos) << text.out;
+  const Json json = parse_json(run({"-q", "dataset", "audit", "shared.jsonl", "--json"}).out).value();
+  EXPECT_EQ(json["captions"]["ambiguous"], 12);
+  EXPECT_EQ(json["captions"]["most_shared"].size(), 10U);
+}
+
 TEST_F(DatasetCommand, FetchesATableOfUrls) {
   const std::string image = read_file(folder_ / "images/1.png").value();
   TestServer server([&](const ServerRequest& request) {
@@ -70,6 +87,10 @@ TEST_F(DatasetCommand, FetchesATableOfUrls) {
   EXPECT_EQ(told["images"], 1);
   EXPECT_EQ(told["failures"]["status"], 1);
   EXPECT_EQ(parse_json(run({"dataset", "info", "fetched", "--json"}).out).value()["items"], 1);
+  const Outcome captions = run({"dataset", "captions", "fetched"});  // of members of a tar archive
+  EXPECT_EQ(captions.code, 0);
+  EXPECT_EQ(captions.out, "");
+  EXPECT_NE(captions.err.find("left out 1 image inside archives"), std::string::npos) << captions.err;
   EXPECT_EQ(parse_json(run(command).out).value()["kept_shards"], 1);
   // Nothing on this machine is asked without permission.
   const Outcome refused =

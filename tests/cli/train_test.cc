@@ -28,6 +28,7 @@ TEST_F(Train, StoppedOrKilledItGoesOnAndItsCheckpointSearches) {
       "--steps", std::to_string(kSteps), "--evaluate-every", "5", "--checkpoint-every", "1", "--json"};
   const Outcome whole = run(training("whole", schedule));
   ASSERT_EQ(whole.code, 0) << whole.err;
+  EXPECT_THAT(whole.err, HasSubstr("held-out cards: 8 of 8 images are trained on too"));
 
   for (const int signal : {SIGINT, SIGKILL}) {
     SCOPED_TRACE(signal);
@@ -55,6 +56,7 @@ TEST_F(Train, StoppedOrKilledItGoesOnAndItsCheckpointSearches) {
     EXPECT_EQ((*json)["steps"], kSteps);
     EXPECT_EQ((*json)["finished"], true);
     EXPECT_EQ((*json)["left_out"], Json::array());
+    EXPECT_EQ((*json)["also_trained"].size(), 1U);
     ASSERT_EQ((*json)["best"].size(), 1U);
     EXPECT_EQ((*json)["best"][0]["images"], 8);
     for (const char* file : {"metrics.jsonl", "model/model.safetensors"}) {
@@ -94,6 +96,17 @@ TEST_F(Train, WhatItRefuses) {
   write("data/model.json", "{");
   expect_failure(training("run"), 1, {"data/model.json"});
   EXPECT_FALSE(std::filesystem::exists(folder_ / "run"));
+}
+
+TEST_F(Train, HeldOutImagesOfTheirOwnGetNoWarning) {
+  picture("data/other.png", 10, 20, 30);
+  write("data/others.jsonl", "{\"image\": \"other.png\", \"captions\": [\"another card\"]}\n");
+  std::vector<std::string> words = training("run", {"--steps", "1", "--json"});
+  words[5] = "data/others.jsonl";
+  const Outcome trained = run(words);
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  EXPECT_THAT(trained.err, Not(HasSubstr("are trained on too")));
+  EXPECT_EQ(parse_json(trained.out).value()["also_trained"], Json::array());
 }
 
 // The optimizer's options are recorded, also where they are the defaults, and a run keeps to its own.

@@ -24,7 +24,7 @@ struct Limit {
 };
 
 std::string spread_text(const Spread& spread) {
-  return fmt::format("{:.4g} ({:.4g} to {:.4g})", spread.value, spread.low, spread.high);
+  return fmt::format("{} ({} to {})", rate_text(spread.value), rate_text(spread.low), rate_text(spread.high));
 }
 
 Limit images_limit(double wanted) {
@@ -38,8 +38,8 @@ Limit images_limit(double wanted) {
           [wanted](double value) { return value >= wanted; },
           [wanted](const MeasuredModel& model, double) {
             const Spread& spread = *model.speed->images_per_s;
-            return fmt::format("It encodes {} images/s, fewer than {:g}{}.", spread_text(spread), wanted,
-                               spread.high >= wanted ? "; not in every pass" : "");
+            return fmt::format("It encodes {} images/s, fewer than {}{}.", spread_text(spread),
+                               rate_text(wanted), spread.high >= wanted ? "; not in every pass" : "");
           }};
 }
 
@@ -53,8 +53,8 @@ Limit latency_limit(double wanted) {
           },
           [wanted](double value) { return value <= wanted; },
           [wanted](const MeasuredModel&, double value) {
-            return fmt::format("One text query in twenty takes {:.4g} ms or longer, more than {:g}.", value,
-                               wanted);
+            return fmt::format("One text query in twenty takes {} ms or longer, more than {}.",
+                               rate_text(value), rate_text(wanted));
           }};
 }
 
@@ -346,11 +346,11 @@ class Adviser {
     if (question_.min_images_per_s && speed(model) >= 0 &&
         measured.speed->images_per_s->low < *question_.min_images_per_s) {
       why.push_back(
-          fmt::format("Not in every pass did it reach {:g} images/s.", *question_.min_images_per_s));
+          fmt::format("Not in every pass did it reach {} images/s.", rate_text(*question_.min_images_per_s)));
     }
     if (question_.max_latency_ms && measured.speed && measured.speed->text_p95_ms) {
-      why.push_back(
-          fmt::format("19 of 20 text queries take less than {:.4g} ms.", *measured.speed->text_p95_ms));
+      why.push_back(fmt::format("19 of 20 text queries take less than {} ms.",
+                                rate_text(*measured.speed->text_p95_ms)));
     }
     if (question_.max_memory_bytes && measured.speed && measured.speed->peak_bytes) {
       why.push_back(fmt::format("It took {} bytes of memory.", *measured.speed->peak_bytes));

@@ -1,6 +1,7 @@
 #include "saccade/core/counts.h"
 
 #include <array>
+#include <cmath>
 
 #include <fmt/format.h>
 
@@ -15,6 +16,13 @@ std::string count_text(int64_t count) {
     text += digits[i];
   }
   return text;
+}
+
+std::string rate_text(double rate) {
+  constexpr double kFirstWhole = 999.95;  // is "1000" in four digits
+  constexpr double kTooLarge = 9e18;
+  if (!(std::abs(rate) >= kFirstWhole && std::abs(rate) < kTooLarge)) return fmt::format("{:.4g}", rate);
+  return count_text(std::llround(rate));
 }
 
 std::string counted(int64_t count, std::string_view singular) {

@@ -102,6 +102,10 @@ class Corpus {
       return fail(ErrorCode::kUnsupported, "checkpoint {} does not compare texts with images",
                   loaded_.id.name);
     }
+    if (options_.prose.min_words > options_.prose.max_words) {
+      return fail(ErrorCode::kUsage, "min_words is {}, expected {} (max_words) or less",
+                  options_.prose.min_words, options_.prose.max_words);
+    }
     SACCADE_ASSIGN(programs_, PdfPrograms::find());
     SACCADE_ASSIGN(const std::vector<fs::path> paths, find_documents(options_.inputs));
     SACCADE_TRY(claim());
@@ -509,9 +513,11 @@ Result<CorpusThresholds> corpus_thresholds(std::vector<float> scores, const PdfC
       std::ranges::count_if(scores, [&](float score) { return score > thresholds.positive; }));
   if (found_below + found_above > n ||
       (found_below > 0 && found_above > 0 && scores[found_below - 1] > scores[n - found_above])) {
-    return fail(ErrorCode::kUsage,
-                "T_neg, {:.4f}, lies above T_pos, {:.4f}: some of the {} sentences are on both sides",
-                thresholds.negative, thresholds.positive, n);
+    return fail(
+        ErrorCode::kUsage,
+        "T_neg (--bottom or --below), {:.4f}, lies above T_pos (--top or --above), {:.4f}: some of the "
+        "{} sentences are on both sides",
+        thresholds.negative, thresholds.positive, n);
   }
   return thresholds;
 }

@@ -148,6 +148,10 @@ TEST_F(PdfCorpus, WhatItRefuses) {
     EXPECT_THAT(report.error().message, HasSubstr(part));
   };
   ASSERT_TRUE(build());
+  const ProseOptions prose = options_.prose;
+  options_.prose.min_words = prose.max_words + 1;
+  expect_failure(ErrorCode::kUsage, "min_words is 61, expected 60 (max_words) or less");
+  options_.prose = prose;
   options_.pdf.min_side = 120;
   expect_failure(ErrorCode::kUsage, "was made with min_side 100, not 120");
   options_.output = folder_ / "other";

@@ -8,6 +8,7 @@
 #include "lab/eval/length/length_metrics.h"
 #include "lab/eval/retrieval/retrieval_metrics.h"
 #include "lab/eval/winoground/composition_metrics.h"
+#include "saccade/core/counts.h"
 
 namespace saccade::lab {
 namespace {
@@ -304,10 +305,10 @@ class Gatherer {
       MeasuredSpeed& there = *measured.speed;
       if (there.images_per_s && speed.images_per_s) {
         result_.remarks.push_back(
-            fmt::format("The speed of {} ({}) was measured twice: {:.4g} and {:.4g} images/s; the slower "
+            fmt::format("The speed of {} ({}) was measured twice: {} and {} images/s; the slower "
                         "figures count.",
-                        measured.name, measured.checkpoint.precision, there.images_per_s->value,
-                        speed.images_per_s->value));
+                        measured.name, measured.checkpoint.precision, rate_text(there.images_per_s->value),
+                        rate_text(speed.images_per_s->value)));
       }
       const auto slower = [](std::optional<Spread>& a, const std::optional<Spread>& b) {
         if (b && (!a || b->value < a->value)) a = b;

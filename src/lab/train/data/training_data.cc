@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <unordered_set>
 
 #include "lab/data/dataset_json.h"
 #include "lab/data/read_dataset.h"
@@ -10,6 +11,7 @@
 #include "lab/train/data/epoch_order.h"
 #include "lab/train/data/held_out.h"
 #include "lab/train/math/step_random.h"
+#include "saccade/core/counts.h"
 #include "saccade/core/files/files.h"
 #include "saccade/core/hash.h"
 #include "saccade/model/options/precision_names.h"
@@ -169,10 +171,20 @@ Status load_data(const DualTrainingOptions& options, TrainingSetup& setup) {
     std::ranges::move(dataset.as<CaptionedImages>().items, std::back_inserter(setup.items));
   }
   tokenize_captions(setup);
+  std::unordered_set<std::string> trained;
+  for (const DatasetItem& item : setup.items) trained.insert(item.image.name());
   Json held_out = Json::array();
   for (const DatasetSource& source : options.held_out) {
     SACCADE_ASSIGN(const Dataset dataset, read_pictures(source));
     held_out.push_back(describe(dataset));
+    const auto shared =
+        std::ranges::count_if(dataset.as<CaptionedImages>().items,
+                              [&](const DatasetItem& item) { return trained.contains(item.image.name()); });
+    if (shared > 0) {
+      setup.also_trained.push_back(
+          fmt::format("held-out {}: {} of {} are trained on too, so its figures are no test", dataset.name,
+                      count_text(shared), counted(dataset.size(), "image")));
+    }
   }
   Sha256 auxiliary_files;
   for (const auto& [name, content] : setup.auxiliary_files) auxiliary_files.update(name + "\n" + content);

@@ -42,6 +42,7 @@ struct TrainingSetup {
   std::vector<int64_t> usable;                        // items with an image and a caption
   PictureStore pictures;
   std::vector<OneCaptionSet> held_out;
+  std::vector<std::string> also_trained;  // held-out sets with images that are trained on, a sentence each
 
   std::string initial_sha256;  // hash of the initial weights; empty: random ones
   // Contents of run.json: options and hashes of everything that the training reads.

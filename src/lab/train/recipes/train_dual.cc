@@ -208,6 +208,7 @@ Result<DualTrainingReport> train(const DualTrainingOptions& options, int threads
     DualTrainingReport report;
     SACCADE_ASSIGN(report.plan, try_steps(options, setup, *task));
     report.left_out = setup.pictures.failures();
+    report.also_trained = setup.also_trained;
     return report;
   }
   SACCADE_TRY(setup.pictures.keep());
@@ -218,6 +219,7 @@ Result<DualTrainingReport> train(const DualTrainingOptions& options, int threads
   SACCADE_ASSIGN(report.best, parse_held_out(outcome.best));
   report.images_per_second = outcome.steps_per_second * static_cast<double>(options.batch);
   report.left_out = setup.pictures.failures();
+  report.also_trained = setup.also_trained;
   report.model = options.run / "model";
   return report;
 }
@@ -244,7 +246,8 @@ Json dual_training_json(const DualTrainingReport& report) {
             {"memory_bytes", plan.memory_bytes},
             {"seconds_a_step", plan.seconds_a_step},
             {"seconds", plan.seconds},
-            {"left_out", report.left_out}};
+            {"left_out", report.left_out},
+            {"also_trained", report.also_trained}};
   }
   return {{"model", report.model.string()},
           {"steps", report.steps},
@@ -254,7 +257,8 @@ Json dual_training_json(const DualTrainingReport& report) {
           {"best_step", report.best_step},
           {"best", std::move(best)},
           {"images_per_second", report.images_per_second},
-          {"left_out", report.left_out}};
+          {"left_out", report.left_out},
+          {"also_trained", report.also_trained}};
 }
 
 Result<DualTrainingReport> train_dual(const DualTrainingOptions& options, const ProgressCallback& progress,

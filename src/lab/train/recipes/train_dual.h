@@ -46,6 +46,8 @@ struct DualTrainingReport : TrainingSummary {
   std::vector<OneCaptionRecall> best;  // figures of the checkpoint in model/
   double images_per_second = 0;        // rate of this call
   std::vector<std::string> left_out;   // images that could not be decoded
+  // Held-out sets with images that are trained on, by file name; a sentence each.
+  std::vector<std::string> also_trained;
   std::filesystem::path model;
   std::optional<DualTrainingPlan> plan;  // result of a dry run, which has only exclusions beside it
 };
