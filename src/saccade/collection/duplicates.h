@@ -69,10 +69,10 @@ struct DuplicateReport {
 };
 
 // Finds groups of duplicates. Each item is in one group at most. Paths of one device and inode are one
-// member. Nothing is changed and no file is read; files of groups are only checked by stat. Files with equal
-// hashes count as equal bytes. An item whose file is gone is left out of a group that has a file here. kCancelled if stopped. Cost: a comparison of 64 bits for each pair of
-// different files (some 5 s for 100,000 on two cores), and a dot product of rows if they are near.
-// Deterministic.
+// member. Nothing is changed and no file is read; files of groups are only checked by stat. An item whose file is
+// gone is left out of a group that has a file here. Files with equal hashes count as equal bytes. kCancelled if
+// stopped. Cost: a comparison of 64 bits for each pair of different files (some 5 s for 100,000 on two cores), and
+// a dot product of rows if they are near. Deterministic.
 Result<DuplicateReport> find_duplicates(const CollectionReader& collection, const DuplicateOptions& options,
                                         ThreadPool& pool, const ProgressCallback& progress = {},
                                         std::stop_token stop = {});
