@@ -200,7 +200,7 @@ TEST(Int8, OlderProcessorsConform) {
 TEST(Int8, DamagedWeightsAreOneSentence) {
   const auto all_ones = std::bit_cast<float>(~uint32_t{0});
   for (const std::string tower : {"vision_model", "text_model"}) {
-    for (const std::pair<const char*, float> damage :
+    for (const auto& damage :
          {std::pair("mlp.fc1.weight", std::nanf("")), std::pair("mlp.fc1.weight", INFINITY),
           std::pair("self_attn.q_proj.bias", all_ones)}) {
       const GoldenCopy copy("clip-gelu");
