@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
-#include <ranges>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,6 +18,7 @@
 #include "lab/report/leaderboard_table.h"
 #include "lab/report/run_page.h"
 #include "lab/report/tables_text.h"
+#include "saccade/core/ascii.h"
 #include "saccade/core/counts.h"
 #include "saccade/core/files/output_file.h"
 #include "saccade/model/device/device_name.h"
@@ -266,8 +266,8 @@ Result<int> run_eval_study(const StudyArguments& arguments, Session& session) {
   }
   // A message is one line.
   const std::string plan = plan_text(work);
-  for (const auto line : std::views::split(plan, '\n')) {
-    if (!line.empty()) session.messages.info(std::string_view(line.begin(), line.end()));
+  for (const std::string_view line : Lines(plan)) {
+    if (!line.empty()) session.messages.info(line);
   }
   int64_t failed = 0;
   for (StudyPiece& piece : work.pieces) {
