@@ -419,7 +419,9 @@ TEST_F(Life, RemovedPicturesStayOutUntilForgotten) {
 // every copy is found, and no two different photographs or drawings are taken as duplicates.
 TEST_F(Life, DuplicatesOfPhotographsWithTheStarter) {
   const std::string starter = (fs::path(kSourceDir) / "models/starter").string();
-  for (const auto& [name, image] : photographs()) {
+  for (const auto& photograph : photographs()) {
+    const std::string& name = photograph.first;
+    const Image& image = photograph.second;
     save("p/" + name + "_original.jpg", image);
     save("p/" + name + "_recompressed.jpg", image, 40);
     Image half{image.width / 2, image.height / 2, 3, PixelMode::kRgb, {}};
