@@ -449,8 +449,16 @@ Status check_keys(const fs::path& folder) {
   return {};
 }
 
-// Opens the embeddings of a folder after all checks that need no line to be read.
-Result<NpyReader> open_rows(const CollectionInfo& into, const fs::path& folder) {
+struct ImportFiles {
+  NpyReader rows;
+  std::ifstream lines;  // items.jsonl
+};
+
+// Opens the files of a folder after all checks that can be made before a line is read.
+Result<ImportFiles> open_import(const CollectionInfo& into, const fs::path& folder) {
+  if (into.settings.late) {
+    return fail(ErrorCode::kUsage, "the collection keeps late rows, which are not imported");
+  }
   SACCADE_TRY(check_export(into, folder));
   SACCADE_TRY(check_keys(folder));
   SACCADE_ASSIGN(NpyReader rows, NpyReader::open(folder / kRowsName));
@@ -458,7 +466,9 @@ Result<NpyReader> open_rows(const CollectionInfo& into, const fs::path& folder) 
     return fail(ErrorCode::kMismatch, "{} has {} columns, the collection's checkpoint {}", kRowsName,
                 rows.columns(), into.checkpoint.dim);
   }
-  return rows;
+  std::ifstream lines(folder / kItemsName);
+  if (!lines) return fail(ErrorCode::kNotFound, "{}: no such file", (folder / kItemsName).string());
+  return ImportFiles{std::move(rows), std::move(lines)};
 }
 
 // Adds what the collection does not have.
@@ -499,31 +509,22 @@ Result<std::optional<IngestSettings>> exported_settings(const fs::path& folder) 
 }
 
 Status check_import(const CheckpointId& checkpoint, const IngestSettings& settings, const fs::path& folder) {
-  const auto checked = [&]() -> Status {
-    CollectionInfo into;
-    into.checkpoint = checkpoint;
-    into.settings = settings;
-    SACCADE_TRY(open_rows(into, folder));
-    if (std::ifstream(folder / kItemsName)) return {};
-    return fail(ErrorCode::kNotFound, "{}: no such file", (folder / kItemsName).string());
-  };
-  return checked().in(fmt::format("import {}", folder.string()));
+  CollectionInfo into;
+  into.checkpoint = checkpoint;
+  into.settings = settings;
+  SACCADE_TRY(open_import(into, folder).in(fmt::format("import {}", folder.string())));
+  return {};
 }
 
 Result<ImportReport> import_rows(CollectionWriter& into, const fs::path& folder, const ImportOptions& options,
                                  ThreadPool& pool, const ProgressCallback& progress, std::stop_token stop) {
   const auto imported = [&]() -> Result<ImportReport> {
-    if (into.info().settings.late) {
-      return fail(ErrorCode::kUsage, "the collection keeps late rows, which are not imported");
-    }
-    SACCADE_ASSIGN(const NpyReader rows, open_rows(into.info(), folder));
-    std::ifstream lines(folder / kItemsName);
-    if (!lines) return fail(ErrorCode::kNotFound, "{}: no such file", (folder / kItemsName).string());
+    SACCADE_ASSIGN(ImportFiles files, open_import(into.info(), folder));
     ImportReport report;
     const size_t transaction = rows_per_transaction(into, options);
     Batch batch(into, report.added, transaction);
-    ImportReader reader(rows, std::move(lines), folder, options, std::max(transaction, kFewestPerTransaction),
-                        pool);
+    ImportReader reader(files.rows, std::move(files.lines), folder, options,
+                        std::max(transaction, kFewestPerTransaction), pool);
     for (;;) {
       SACCADE_ASSIGN(std::optional<ImportBlock> block, reader.next());
       if (stop.stop_requested()) {
@@ -532,7 +533,7 @@ Result<ImportReport> import_rows(CollectionWriter& into, const fs::path& folder,
       }
       if (!block) break;
       SACCADE_TRY(add_block(into, std::move(*block), batch, report));
-      if (progress) progress({"importing", block->first + std::ssize(block->puts), rows.rows(), {}});
+      if (progress) progress({"importing", block->first + std::ssize(block->puts), files.rows.rows(), {}});
     }
     SACCADE_TRY(batch.commit());
     return report;
