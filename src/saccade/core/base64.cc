@@ -63,7 +63,8 @@ Result<std::string> decode_picture_text(std::string_view text) {
     text.remove_prefix(comma + kBase64.size());
   }
   std::string joined;
-  if (text.find_first_of("\r\n") != std::string_view::npos) {
+  // Two searches for one character each are many times as fast as one for both.
+  if (text.find('\n') != std::string_view::npos || text.find('\r') != std::string_view::npos) {
     joined = text;
     std::erase_if(joined, [](char c) { return c == '\r' || c == '\n'; });
     text = joined;
